@@ -10,7 +10,6 @@ WITHOUT_DOOR = {
     "cli": "each command is a file that the command line loads when it is asked for",
     "reports": "each kind is a file that is loaded when a result of that kind is shown",
     "scorers": "each scorer is a file that is loaded when its name is asked for",
-    "selfcheck.decoding.words": "a tiny model that only checks and tests read",
 }
 
 

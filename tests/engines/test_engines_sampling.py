@@ -8,11 +8,11 @@ import transformers
 from hypothesis import given
 from hypothesis import strategies as st
 
+from decoding_laws.words import WIDTH, WORDS, WordModel
 from palate.engines import ChatTemplate, LocalModel, sample
 from palate.engines.local.decoding import Rows, draw
 from palate.errors import ModelError, UsageError
 from palate.records import Message, Settings
-from palate.selfcheck.decoding.words import WIDTH, WORDS, WordModel
 from palate.specs import Reference
 from tiny import EOS, KINDS
 

@@ -7,6 +7,7 @@ import torch
 import transformers
 from guided_models import Direction, Terms, load, prompt, rows_of
 
+from decoding_laws.words import WordModel
 from palate.engines import sample
 from palate.engines.local.decoding import Member, Members
 from palate.guidance import (
@@ -22,7 +23,6 @@ from palate.guidance import (
     write,
 )
 from palate.guidance.processor import GuidanceProcessor
-from palate.selfcheck.decoding.words import WordModel
 from tiny import EOS, KINDS
 
 ROOM = 8

@@ -44,7 +44,7 @@ COMMANDS = {
     ),
     "selfcheck": (
         "selfcheck:check_self",
-        "Check figures and intervals against planted truth, or guided writing by enumeration.",
+        "Check figures and intervals against planted truth.",
     ),
     "bench": (
         "bench:bench",

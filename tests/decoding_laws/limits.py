@@ -12,13 +12,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import logsumexp
 
+from decoding_laws import laws
+from decoding_laws.checks import CLOSE, Kind, LawCheck
+from decoding_laws.enumeration import Floats
+from decoding_laws.token_checks import FEW, final_reward, prefix_reward
+from decoding_laws.world import WordWorld
 from palate.guidance import Candidates, Fusion, Keep
 from palate.models import import_torch
-from palate.selfcheck.decoding import laws
-from palate.selfcheck.decoding.checks import CLOSE, Kind, LawCheck
-from palate.selfcheck.decoding.enumeration import Floats
-from palate.selfcheck.decoding.token_checks import FEW, final_reward, prefix_reward
-from palate.selfcheck.decoding.world import WordWorld
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from palate.engines import LocalModel
-from palate.engines.local.read_mode import find_read_mode
-from palate.engines.local.threads import Turns
+from palate.engines.local import Turns, find_read_mode
 from palate.models import import_torch, import_transformers
 from palate.records import Settings
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
-from pydantic import field_serializer
 from scipy.stats import chi2
 
+from decoding_laws.enumeration import Floats, Response, Tree
 from palate.records import Record
-from palate.selfcheck.decoding.enumeration import Floats, Response, Tree
 
 Kind = Literal[
     "logits", "own law", "tilt", "not the tilt", "samples", "divergence", "w = 0", "w → 0", "w → ∞"
@@ -38,12 +36,6 @@ class LawCheck(Record):
     high: float
     moved: float | None = None
     """Total variation between policy and guided law, which has a bar too."""
-    from_tilt: float | None = None
-    """Total variation between the guided law and the tilted one; no bar."""
-
-    @field_serializer("value", "high", when_used="json")
-    def _finite(self, number: float) -> float | None:
-        return number if math.isfinite(number) else None  # JSON has no other numbers
 
     @property
     def ok(self) -> bool:
@@ -87,14 +79,11 @@ def chi_square(tree: Tree, law: Floats, drawn: Sequence[Response]) -> float:
     return float(chi2.sf(statistic, len(cells) - 1)) if len(cells) >= FEWEST_CELLS else 0.0
 
 
-def own_law(
-    what: str, made: Floats, expected: Floats, base: Floats, tilt: Floats | None = None
-) -> LawCheck:
+def own_law(what: str, made: Floats, expected: Floats, base: Floats) -> LawCheck:
     """Check a law of all responses."""
     return LawCheck(
         kind="own law", what=what, responses=len(made), value=total_variation(made, expected),
         low=0, high=CLOSE, moved=total_variation(expected, base),
-        from_tilt=None if tilt is None else total_variation(expected, tilt),
     )  # fmt: skip
 
 

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from decoding_laws import laws
+from decoding_laws.checks import LawCheck, samples
+from decoding_laws.enumeration import Floats, Ids, log_softmax
+from decoding_laws.world import LENGTH, SLATE, WordWorld
 from palate.guidance import Blocks, Reading, Rejection, Writing, write_segments
 from palate.seeding import rng
-from palate.selfcheck.decoding import laws
-from palate.selfcheck.decoding.checks import LawCheck, samples
-from palate.selfcheck.decoding.enumeration import Floats, Ids, log_softmax
-from palate.selfcheck.decoding.world import LENGTH, SLATE, WordWorld
 
 DRAWS = 3000
 MOST = math.sqrt(3)

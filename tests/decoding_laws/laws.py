@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from palate.selfcheck.decoding.enumeration import Floats, Ids, Response, Tree, log_softmax
+from decoding_laws.enumeration import Floats, Ids, Response, Tree, log_softmax
 
 Mask = Floats
 """0 where a word may follow, −∞ elsewhere."""

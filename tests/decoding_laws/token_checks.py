@@ -8,11 +8,10 @@ from collections.abc import Iterator
 import numpy as np
 from scipy.special import logsumexp
 
-from palate.guidance import PRESETS, Candidates, Fusion, Keep
-from palate.selfcheck.decoding import laws
-from palate.selfcheck.decoding.checks import LawCheck, own_law, samples, total_variation
-from palate.selfcheck.decoding.enumeration import Floats, log_softmax
-from palate.selfcheck.decoding.world import (
+from decoding_laws import laws
+from decoding_laws.checks import LawCheck, own_law, samples, total_variation
+from decoding_laws.enumeration import Floats, log_softmax
+from decoding_laws.world import (
     LEAST_SPREAD,
     PrefixTable,
     WordWorld,
@@ -20,6 +19,7 @@ from palate.selfcheck.decoding.world import (
     leaves_of,
     spread,
 )
+from palate.guidance import PRESETS, Candidates, Fusion, Keep
 
 DRAWS = 4000
 FEW = 3
@@ -58,10 +58,9 @@ def preset(world: WordWorld, name: str, temperature: float = 1.0) -> LawCheck:
     keep = code.keep._replace(number=FEW) if code.keep.how == "top-k" else code.keep
     stepper, _ = world.fused(code.law(code.weight, keep), guide, len(leaves_of(tree)))
     made = engine_table(tree, stepper, leaves_of(tree), temperature)
-    tilt = laws.tilted(world.base, tree.sums(summed - world.p))
     at = "" if temperature == 1 else f", T = {temperature:g}"
     check = own_law(
-        f"{name}{at}", tree.law(made), tree.law(log_softmax(summed / temperature)), world.base, tilt
+        f"{name}{at}", tree.law(made), tree.law(log_softmax(summed / temperature)), world.base
     )
     same = tuple(code.keep) == expected.keep and math.isclose(
         code.weight, expected.weight, abs_tol=1e-3
@@ -76,7 +75,7 @@ def trained_policy(world: WordWorld) -> LawCheck:
     stepper, _ = world.fused(Fusion(1, 1), guide, len(leaves_of(tree)))
     made = engine_table(tree, stepper, leaves_of(tree))
     law = tree.law(world.table("guide"))
-    return own_law("log q − log p: sampling q", tree.law(made), law, world.base, law)
+    return own_law("log q − log p: sampling q", tree.law(made), law, world.base)
 
 
 def drawn_fusion(
@@ -123,10 +122,10 @@ def candidate_checks(world: WordWorld) -> Iterator[LawCheck]:
 
     soft = tree.backed_up(reward, lambda k, row: float(logsumexp(world.p[k] + row)))
     for what, k in (("soft value, k = |V|", every), ("soft value, k > |V|", every + 2)):
-        yield own_law(what, law_of(Candidates(1, k), soft), tilt, world.base, tilt)
+        yield own_law(what, law_of(Candidates(1, k), soft), tilt, world.base)
     mean = tree.backed_up(reward, lambda k, row: float(np.exp(world.p[k]) @ row))
     made = law_of(Candidates(1, every), mean)
-    yield own_law("mean value", made, tree.law(log_softmax(world.p + mean)), world.base, tilt)
+    yield own_law("mean value", made, tree.law(log_softmax(world.p + mean)), world.base)
     yield LawCheck(
         kind="not the tilt", what="mean value", responses=len(made),
         value=total_variation(made, tilt), low=APART, high=1,

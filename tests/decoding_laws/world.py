@@ -11,6 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from decoding_laws.enumeration import (
+    Floats,
+    Ids,
+    Response,
+    Tree,
+    plain_states,
+    word_table,
+)
+from decoding_laws.words import END, WORDS, WordModel
 from palate.engines.local import LocalModel
 from palate.guidance import (
     CandidateRows,
@@ -19,21 +28,12 @@ from palate.guidance import (
     Fusion,
     GuidedRow,
     Reading,
+    Stepper,
     Writing,
     write,
 )
-from palate.guidance.stepwise import Stepper
 from palate.models import import_torch
 from palate.records import Slate
-from palate.selfcheck.decoding.enumeration import (
-    Floats,
-    Ids,
-    Response,
-    Tree,
-    plain_states,
-    word_table,
-)
-from palate.selfcheck.decoding.words import END, WORDS, WordModel
 
 if TYPE_CHECKING:
     from torch import Tensor
