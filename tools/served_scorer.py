@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from palate.bench.process import ServerProcess
-from palate.bench.serving.answers import BenchAnswers
-from palate.bench.serving.clients import AnswerReply, ask, read_text
+from served_answers import BenchAnswers
+from server_process import ServerProcess
+from serving_clients import AnswerReply, ask, read_text
+
 from palate.contexts import build_context
 from palate.errors import EngineError
 from palate.records import Scorer, Settings
@@ -73,7 +74,7 @@ class ServedScorer:
         file = folder / "rows.jsonl"
         file.write_text("\n".join(map(json.dumps, self._answers.rows)), encoding="utf-8")
         self.command = [
-            "palate", "serve", "-s", spec, "-c", "none", "-b", str(file), "--port", "0",
+            "-m", "palate", "serve", "-s", spec, "-c", "none", "-b", str(file), "--port", "0",
             "--seed", str(settings.seed), "--batch-tokens", str(settings.batch_tokens),
             *(() if settings.dtype is None else ("--dtype", settings.dtype)),
             *(() if settings.device is None else ("--device", settings.device)),
