@@ -29,15 +29,14 @@ HAN = (
 SCRIPTS = {
     HAN: WORD * 3 // 5,
     # Burmese
-    "\u1000-\u103f\u104a-\u108f\u109a-\u109f\ua9e0-\ua9ef\ua9fa-\ua9ff\uaa60-\uaa7f":
-        WORD * 2 // 5,
+    "\u1000-\u103f\u104a-\u108f\u109a-\u109f\ua9e0-\ua9ef\ua9fa-\ua9ff\uaa60-\uaa7f": WORD * 2 // 5,
     # Tibetan, Khmer
     "\u0f00-\u0f1f\u0f34-\u0fff\u1780-\u17df\u17ea-\u17ff": WORD * 3 // 10,
     # Kana and Bopomofo; Thai and Lao; Tai, Balinese, Javanese
     "\u3031-\u3035\u3041-\u312f\u31a0-\u31bf\u31f0-\u31ff\uff66-\uff9f\U0001b000-\U0001b16f"
     "\u0e00-\u0e4f\u0e5a-\u0ecf\u0eda-\u0eff"
     "\u1950-\u19cf\u1a20-\u1a7f\u1b00-\u1b4f\ua980-\ua9cf\uaa80-\uaadf": WORD // 4,
-}  # fmt: skip
+}
 """Blocks of scripts without spaces, less their digits, and what a letter of them weighs."""
 UNSPACED = "".join(SCRIPTS)
 HANGUL = "\u1100-\u11ff\ua960-\ua97f\uac00-\ud7ff"

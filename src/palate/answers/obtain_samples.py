@@ -37,9 +37,14 @@ def samples_of(
     named = built.spec if shown is None else f"{built.spec} shown {context}"
     named = named if settings.seed == 0 else f"{named} seed {settings.seed}"
     drawn = draw_samples(
-        built, pairs, DRAWN if n is None else n, session.store, shown,
-        work.start(f"sampling {named}"), named=named,
-    )  # fmt: skip
+        built,
+        pairs,
+        DRAWN if n is None else n,
+        session.store,
+        shown,
+        work.start(f"sampling {named}"),
+        named=named,
+    )
     if work.root is not None:
         file = f"{slug(named)}-{drawn.content[:8]}.jsonl"
         drawn.save(work.root / slug(f"{pairs.name} samples") / file)

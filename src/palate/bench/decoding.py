@@ -140,11 +140,17 @@ def bench_decoding(
                 progress(next(done), turns * len(cases))
             plain, guided = (statistics.median(taken) for taken in times)
             scored = case.name.startswith("decoder")
-            results.append(DecodingBench(
-                case=case.name, rows=case.rows, dtype=str(policy.dtype).removeprefix("torch."),
-                plain_s=plain, guided_s=guided,
-                tokens=case.rows * (len(response) if scored else written), ratio=plain / guided,
-            ))  # fmt: skip
+            results.append(
+                DecodingBench(
+                    case=case.name,
+                    rows=case.rows,
+                    dtype=str(policy.dtype).removeprefix("torch."),
+                    plain_s=plain,
+                    guided_s=guided,
+                    tokens=case.rows * (len(response) if scored else written),
+                    ratio=plain / guided,
+                )
+            )
     return results
 
 

@@ -14,15 +14,39 @@ from palate.records import Settings
 
 PREFIX = "random:"
 SHAPES: dict[str, dict[str, int]] = {
-    "0.1b": {"hidden_size": 576, "intermediate_size": 1536, "num_hidden_layers": 30,
-             "num_attention_heads": 9, "num_key_value_heads": 3, "vocab_size": 49152},
-    "1b": {"hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 16,
-           "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256},
-    "3b": {"hidden_size": 3072, "intermediate_size": 8192, "num_hidden_layers": 28,
-           "num_attention_heads": 24, "num_key_value_heads": 8, "vocab_size": 128256},
-    "8b": {"hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
-           "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256},
-}  # fmt: skip
+    "0.1b": {
+        "hidden_size": 576,
+        "intermediate_size": 1536,
+        "num_hidden_layers": 30,
+        "num_attention_heads": 9,
+        "num_key_value_heads": 3,
+        "vocab_size": 49152,
+    },
+    "1b": {
+        "hidden_size": 2048,
+        "intermediate_size": 8192,
+        "num_hidden_layers": 16,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "vocab_size": 128256,
+    },
+    "3b": {
+        "hidden_size": 3072,
+        "intermediate_size": 8192,
+        "num_hidden_layers": 28,
+        "num_attention_heads": 24,
+        "num_key_value_heads": 8,
+        "vocab_size": 128256,
+    },
+    "8b": {
+        "hidden_size": 4096,
+        "intermediate_size": 14336,
+        "num_hidden_layers": 32,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "vocab_size": 128256,
+    },
+}
 """The shapes of SmolLM2-135M and of Llama 3.1 and 3.2."""
 POSITIONS = 8192
 

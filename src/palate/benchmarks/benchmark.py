@@ -42,9 +42,10 @@ class Benchmark:
         """Load the rows; raises `BenchmarkError` for a subset that is not there."""
         options = options or LoadOptions()
         loaded = replace(
-            as_mirrored(self.loader(options)), columns=options.columns,
+            as_mirrored(self.loader(options)),
+            columns=options.columns,
             order_as_in_file=options.order_as_in_file,
-        )  # fmt: skip
+        )
         if subset is None:
             return loaded
         kept = tuple(row for row in loaded.rows if row.subset == subset)

@@ -73,13 +73,20 @@ class Dataset:
         'Tea?'
         """
         loaded = collect(
-            enumerate(rows, 1), name, name, skip_bad_rows=False,
+            enumerate(rows, 1),
+            name,
+            name,
+            skip_bad_rows=False,
             order_as_in_file=order_as_in_file,
-        )  # fmt: skip
-        return as_mirrored(cls(
-            name, loaded.rows, unknown_columns=loaded.unknown_columns,
-            order_as_in_file=order_as_in_file,
-        ))  # fmt: skip
+        )
+        return as_mirrored(
+            cls(
+                name,
+                loaded.rows,
+                unknown_columns=loaded.unknown_columns,
+                order_as_in_file=order_as_in_file,
+            )
+        )
 
     @classmethod
     def of(
@@ -109,14 +116,23 @@ class Dataset:
         rows = rows_of_frame(frame, structured)
         how = layout if isinstance(layout, LayoutOptions) else LayoutOptions(layout)
         loaded = understood(
-            rows, name, name, columns, how, skip_bad_rows=skip_bad_rows,
+            rows,
+            name,
+            name,
+            columns,
+            how,
+            skip_bad_rows=skip_bad_rows,
             order_as_in_file=order_as_in_file,
-        )  # fmt: skip
+        )
         made = cls(
-            name, loaded.rows, bad_rows=loaded.bad_rows, unknown_columns=loaded.unknown_columns,
-            columns=columns, order_as_in_file=order_as_in_file,
+            name,
+            loaded.rows,
+            bad_rows=loaded.bad_rows,
+            unknown_columns=loaded.unknown_columns,
+            columns=columns,
+            order_as_in_file=order_as_in_file,
             reading=str(loaded.reading) if loaded.reading else None,
-        )  # fmt: skip
+        )
         return as_mirrored(made)
 
     @cached_property
@@ -186,9 +202,10 @@ class Dataset:
         # Choices from a file of their own may name no subset of this set: then the user decides.
         known, users = set(self.subsets), {row.user_id for row in rows}
         return [
-            past for past in self.history
+            past
+            for past in self.history
             if past.subset == subset or (past.subset not in known and past.user_id in users)
-        ]  # fmt: skip
+        ]
 
     def select(self, split: str | None = None) -> Dataset:
         """Return the rows of one split, undecided votes counted and left out.
@@ -285,9 +302,12 @@ class Dataset:
         rated, share = self.undecided, -(-n * len(self.undecided) // len(units))
         some = sorted(rng("limit", "undecided", seed, len(rated)).permutation(len(rated))[:share])
         return replace(
-            self, rows=kept, limited=n, everyone=(*self.everyone, *self.rows),
+            self,
+            rows=kept,
+            limited=n,
+            everyone=(*self.everyone, *self.rows),
             undecided=tuple(rated[int(i)] for i in some),
-        )  # fmt: skip
+        )
 
 
 def _is_undecided_and_rated(row: Question) -> TypeGuard[PreferencePair]:

@@ -61,14 +61,20 @@ def mirrors(pairs: Dataset, seed: int = 0) -> Dataset:
             "same question, so there is no mirrored couple"
         )
     rows = tuple(
-        pair if pair.mirror_of == mirror_row[pair.id]
+        pair
+        if pair.mirror_of == mirror_row[pair.id]
         else pair.model_copy(update={"mirror_of": mirror_row[pair.id]})
-        for pair in pairs.pairs if pair.id in mirror_row
-    )  # fmt: skip
+        for pair in pairs.pairs
+        if pair.id in mirror_row
+    )
     return replace(
-        pairs, rows=rows, mirrored=True, mirrors="only", everyone=pairs.everyone or pairs.rows,
+        pairs,
+        rows=rows,
+        mirrored=True,
+        mirrors="only",
+        everyone=pairs.everyone or pairs.rows,
         undecided=(),
-    )  # fmt: skip
+    )
 
 
 def match_opposite(

@@ -24,18 +24,21 @@ def _load(options: LoadOptions) -> Dataset:
     # A declared benchmark's bad rows are left out, counted and listed.
     parts: list[LoadedRows] = [
         load_rows(
-            path, subset=subset, columns=options.columns, skip_bad_rows=True,
+            path,
+            subset=subset,
+            columns=options.columns,
+            skip_bad_rows=True,
             order_as_in_file=options.order_as_in_file,
         )
         for subset, path in zip(SUBSETS, paths, strict=True)
-    ]  # fmt: skip
+    ]
     return Dataset(
         name=BENCHMARK.name,
         rows=tuple(_within(row) for part in parts for row in part.rows),
         revision=commit,
         bad_rows=tuple(error for part in parts for error in part.bad_rows),
         unknown_columns=tuple(sorted({name for part in parts for name in part.unknown_columns})),
-    )  # fmt: skip
+    )
 
 
 def _within(row: Question) -> Question:

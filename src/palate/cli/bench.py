@@ -36,9 +36,19 @@ class Named(Protocol):
 
 Case = TypeVar("Case", bound=Named)
 COLUMNS = [
-    "case", "dtype", "usual", "sorted", "shared", "speed-up", "token ideal", "of the roof",
-    "in tokens", "of a product", "difference", "flips",
-]  # fmt: skip
+    "case",
+    "dtype",
+    "usual",
+    "sorted",
+    "shared",
+    "speed-up",
+    "token ideal",
+    "of the roof",
+    "in tokens",
+    "of a product",
+    "difference",
+    "flips",
+]
 DECODING = ["case", "rows", "dtype", "plain", "guided", "guided tokens/s", "of plain speed"]
 GUIDED_NOTES = [
     "plain: nothing guides; guided: a second copy of the model does. One prompt of 271 tokens, one "
@@ -117,16 +127,28 @@ def bench(
 
 def _guided(bench: DecodingBench) -> list[str]:
     return [
-        bench.case, f"{bench.rows}", bench.dtype, f"{bench.plain_s:.2f} s",
-        f"{bench.guided_s:.2f} s", f"{bench.tokens / bench.guided_s:.0f}", f"{bench.ratio:.2f}",
-    ]  # fmt: skip
+        bench.case,
+        f"{bench.rows}",
+        bench.dtype,
+        f"{bench.plain_s:.2f} s",
+        f"{bench.guided_s:.2f} s",
+        f"{bench.tokens / bench.guided_s:.0f}",
+        f"{bench.ratio:.2f}",
+    ]
 
 
 def _row(bench: PrefixBench) -> list[str]:
     return [
-        bench.case, bench.dtype, f"{bench.usual_s:.1f} s", f"{bench.sorted_s:.1f} s",
-        f"{bench.shared_s:.1f} s", f"{bench.speedup:.2f} ×", f"{bench.token_ideal:.2f} ×",
-        f"{bench.roof_share:.2f}", f"{bench.token_share:.2f}",
-        f"{bench.matmul_share:.2f}", f"{bench.max_abs_difference:.0e}",
+        bench.case,
+        bench.dtype,
+        f"{bench.usual_s:.1f} s",
+        f"{bench.sorted_s:.1f} s",
+        f"{bench.shared_s:.1f} s",
+        f"{bench.speedup:.2f} ×",
+        f"{bench.token_ideal:.2f} ×",
+        f"{bench.roof_share:.2f}",
+        f"{bench.token_share:.2f}",
+        f"{bench.matmul_share:.2f}",
+        f"{bench.max_abs_difference:.0e}",
         f"{bench.rank_flips}",
-    ]  # fmt: skip
+    ]

@@ -98,11 +98,21 @@ def best_of(
     (pairs,) = loading.load_all([benchmark], computing.seed)
     with computing.session() as session, bars(session.ledger.progress) as shown:
         result = best_of_n(
-            pairs, source, scorer, context, measured.quality, n=answers.n, ks=ks,
-            policy_context=answers.policy_context, contrast=measured.contrast, root=output,
-            session=session, settings=settings, retry_unscored=computing.retry_unscored,
+            pairs,
+            source,
+            scorer,
+            context,
+            measured.quality,
+            n=answers.n,
+            ks=ks,
+            policy_context=answers.policy_context,
+            contrast=measured.contrast,
+            root=output,
+            session=session,
+            settings=settings,
+            retry_unscored=computing.retry_unscored,
             start=shown.start,
-        )  # fmt: skip
+        )
     if spent := session.ledger.line():
         err.print(f"endpoints: {spent}", highlight=False)
     show(best_of_tables(result), form, result.document())

@@ -62,11 +62,18 @@ def own_text(
     settings = devices.settings()
     with Session(cache=cache, max_cost=max_cost) as session, bars(session.ledger.progress) as shown:
         build = build_own_text(
-            source, output, layout=built.layout, rejected=built.rejected, outputs=built.outputs,
-            adapt=built.adapt, skip_bad_rows=skip_bad_rows, order_as_in_file=order_as_in_file,
-            session=session, settings=settings,
+            source,
+            output,
+            layout=built.layout,
+            rejected=built.rejected,
+            outputs=built.outputs,
+            adapt=built.adapt,
+            skip_bad_rows=skip_bad_rows,
+            order_as_in_file=order_as_in_file,
+            session=session,
+            settings=settings,
             start=shown.start,
-        )  # fmt: skip
+        )
     if spent := session.ledger.line():
         err.print(f"endpoints: {spent}", highlight=False)
     show(own_text_tables(build), form, build.document())

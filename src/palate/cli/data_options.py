@@ -23,9 +23,11 @@ class RowReading:
         """Return what loading is told; raises `UsageError` for a `--map` that cannot be read."""
         columns = parse_columns(self.columns or [])
         return LoadOptions(
-            columns=columns, skip_bad_rows=self.skip_bad_rows,
-            order_as_in_file=self.order_as_in_file, layout=LayoutOptions(self.layout),
-        )  # fmt: skip
+            columns=columns,
+            skip_bad_rows=self.skip_bad_rows,
+            order_as_in_file=self.order_as_in_file,
+            layout=LayoutOptions(self.layout),
+        )
 
 
 @dataclass(frozen=True)
@@ -61,9 +63,13 @@ class Loading(RowReading):
     def load(self, name: str, seed: int, limit: int | None = None) -> Dataset:
         """Load what is asked for of one benchmark."""
         return load_benchmark(
-            name, split=self.split, mirrored=self.mirrors, limit=limit, seed=seed,
+            name,
+            split=self.split,
+            mirrored=self.mirrors,
+            limit=limit,
+            seed=seed,
             options=self.options(),
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True)

@@ -68,11 +68,22 @@ def decode(
     (pairs,) = loading.load_all([benchmark], computing.seed)
     with computing.session() as session, bars(session.ledger.progress) as shown:
         result = guide(
-            pairs, guiding.policy, scorer, guiding.method, context, guiding.quality,
-            weights=guiding.weight or (), n=guiding.n, policy_context=guiding.policy_context,
-            contrast=guiding.contrast, root=output, session=session, settings=settings,
-            retry_unscored=computing.retry_unscored, start=shown.start,
-        )  # fmt: skip
+            pairs,
+            guiding.policy,
+            scorer,
+            guiding.method,
+            context,
+            guiding.quality,
+            weights=guiding.weight or (),
+            n=guiding.n,
+            policy_context=guiding.policy_context,
+            contrast=guiding.contrast,
+            root=output,
+            session=session,
+            settings=settings,
+            retry_unscored=computing.retry_unscored,
+            start=shown.start,
+        )
     if spent := session.ledger.line():
         err.print(f"endpoints: {spent}", highlight=False)
     show(decode_tables(result), form, result.document())

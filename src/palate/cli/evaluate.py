@@ -170,8 +170,9 @@ def _say_what_was_left_out(pairs: Dataset) -> None:
         err.print(
             f"{pairs.name}: {_number(differing, 'mirrored couple')} with texts that differ in "
             "white space or accents: there a scorer that ignores the user need not get 0.500",
-            style="yellow", markup=False,
-        )  # fmt: skip
+            style="yellow",
+            markup=False,
+        )
     if pairs.unknown_columns:
         names = ", ".join(pairs.unknown_columns)
         err.print(f"{pairs.name}: columns palate does not know, never shown: {names}", markup=False)

@@ -78,12 +78,22 @@ def exporter(trainer: str) -> Callable[..., None]:
         ):
             shown.start(f"prompts for {title}")
             made = export(
-                trainer, pairs, told.policy, scorer, told.output, context,
-                policy_context=told.policy_context, held_out=told.held_out, url=told.url,
-                key_env=told.key_env, scale=told.scale, kl_coefficient=told.kl_coefficient,
-                data_words=list(_words(benchmark, loading, devices)), session=session,
+                trainer,
+                pairs,
+                told.policy,
+                scorer,
+                told.output,
+                context,
+                policy_context=told.policy_context,
+                held_out=told.held_out,
+                url=told.url,
+                key_env=told.key_env,
+                scale=told.scale,
+                kl_coefficient=told.kl_coefficient,
+                data_words=list(_words(benchmark, loading, devices)),
+                session=session,
                 settings=settings,
-            )  # fmt: skip
+            )
             spent = session.ledger.line()
         if spent:
             err.print(f"endpoints: {spent}", highlight=False)
@@ -106,11 +116,17 @@ def _words(benchmark: str, loading: LoadingWithChoices, devices: Devices) -> Ite
     """Yield the options by which `palate serve` loads the same rows and computes the same."""
     yield from ("-b", benchmark)
     given = {
-        "--split": loading.split, "--mirrors": loading.mirrors, "--limit": loading.limit,
-        "--choices": loading.choices, "--source": loading.source, "--revision": loading.revision,
-        "--seed": devices.seed or None, "--dtype": devices.dtype,
-        "--template-date": devices.template_date, "--chat-template": devices.chat_template,
-    }  # fmt: skip
+        "--split": loading.split,
+        "--mirrors": loading.mirrors,
+        "--limit": loading.limit,
+        "--choices": loading.choices,
+        "--source": loading.source,
+        "--revision": loading.revision,
+        "--seed": devices.seed or None,
+        "--dtype": devices.dtype,
+        "--template-date": devices.template_date,
+        "--chat-template": devices.chat_template,
+    }
     for flag, value in given.items():
         if value is not None:
             yield from (flag, str(value))

@@ -39,8 +39,11 @@ def list_things(
             Table("benchmarks", ["name", "what it is", "licence"], rows, (), 3, prose=True)
         )
     groups = {
-        "scorers": SCORERS, "contexts": CONTEXTS, "methods": METHODS, "qualities": QUALITIES,
-    }  # fmt: skip
+        "scorers": SCORERS,
+        "contexts": CONTEXTS,
+        "methods": METHODS,
+        "qualities": QUALITIES,
+    }
     for name, group in groups.items():
         if kind in (None, name):
             rows = [

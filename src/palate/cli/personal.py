@@ -37,10 +37,16 @@ def trainer(method: str) -> Callable[..., None]:
         devices: Devices,
     ) -> None:
         made = learn(
-            method, data, output, rows, devices, embedders=embedder,
-            held_out_users=users.held_out_users, leave_out=users.leave_out or (),
+            method,
+            data,
+            output,
+            rows,
+            devices,
+            embedders=embedder,
+            held_out_users=users.held_out_users,
+            leave_out=users.leave_out or (),
             options=_read(given or []),
-        )  # fmt: skip
+        )
         left_out = made.n_users_left_out
         typer.echo(
             f"{output}: {method} from {made.n_pairs:,} choices of {made.n_users:,} users"
@@ -69,9 +75,14 @@ def adapt(
     settings, pairs = devices.settings(), rows.load(choices)
     with bars(default_session().ledger.progress) as shown:
         states = adapt_to(
-            model, pairs, output, reference=reference, split=rows.split, settings=settings,
+            model,
+            pairs,
+            output,
+            reference=reference,
+            split=rows.split,
+            settings=settings,
             progress=shown.start(f"{len(pairs.pairs):,} choices"),
-        )  # fmt: skip
+        )
     n = len(states.keys)
     typer.echo(f"{output}: {n:,} users, {states.bytes_each:,.0f} bytes of state each")
     if states.n_too_long:

@@ -58,9 +58,16 @@ def train_policy(
 ) -> None:
     """Train a language model with soft tokens per user (P-DPO), a reward for every token."""
     made = learn(
-        METHOD, data, output, rows, devices, base=base, held_out_users=users.held_out_users,
-        leave_out=users.leave_out or (), options=asdict(recipe),
-    )  # fmt: skip
+        METHOD,
+        data,
+        output,
+        rows,
+        devices,
+        base=base,
+        held_out_users=users.held_out_users,
+        leave_out=users.leave_out or (),
+        options=asdict(recipe),
+    )
     left_out = made.n_users_left_out
     typer.echo(
         f"{steps_of(made)}{made.n_pairs:,} choices of {made.n_users:,} users"

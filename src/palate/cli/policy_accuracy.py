@@ -109,11 +109,23 @@ def policy_accuracy(
     (pairs,) = loading.load_all([benchmark], computing.seed)
     with computing.session() as session, bars(session.ledger.progress) as shown:
         result = measure(
-            pairs, written_by.policy, scorer or (), context, method=method, k=steered.k,
-            weights=weights, relative=steered.relative, base=written_by.base,
-            policy_shown=written_by.show_policy, root=output, session=session, settings=settings,
-            retry_unscored=computing.retry_unscored, start=shown.start, announce=_announce,
-        )  # fmt: skip
+            pairs,
+            written_by.policy,
+            scorer or (),
+            context,
+            method=method,
+            k=steered.k,
+            weights=weights,
+            relative=steered.relative,
+            base=written_by.base,
+            policy_shown=written_by.show_policy,
+            root=output,
+            session=session,
+            settings=settings,
+            retry_unscored=computing.retry_unscored,
+            start=shown.start,
+            announce=_announce,
+        )
     if spent := session.ledger.line():
         err.print(f"endpoints: {spent}", highlight=False)
     show(policy_tables(result), form, result.document())

@@ -42,11 +42,13 @@ class TrainedPolicyOptions:
     policy: Annotated[
         str,
         typer.Option(
-            "-p", "--policy", rich_help_panel="What is run",
+            "-p",
+            "--policy",
+            rich_help_panel="What is run",
             help="Model that is trained: hub, ./folder, pypi:PACKAGE, with ?max_tokens= "
             f"({DEFAULT.max_new_tokens}).",
         ),
-    ]  # fmt: skip
+    ]
     scorer: Annotated[
         str, named(SCORERS)(rich_help_panel="What is run", help="Scorer that rewards.")
     ]
@@ -136,13 +138,22 @@ class UpdateOptions:
     def recipe(self) -> PolicyTraining:
         """Return them checked; raises `UsageError`."""
         return PolicyTraining(
-            algorithm=self.algorithm, updates=self.updates, answers=self.answers,
-            answers_per_prompt=self.answers_per_prompt, answers_at_once=self.answers_at_once,
-            epochs=self.epochs, minibatches=self.minibatches, learning_rate=self.learning_rate,
-            warmup=self.warmup, kl_coefficient=self.kl, kl_target=self.kl_target,
-            clip_range=self.clip_range, gae_lambda=self.gae_lambda,
-            value_learning_rate=self.value_learning_rate, save_every=self.save_every,
-        )  # fmt: skip
+            algorithm=self.algorithm,
+            updates=self.updates,
+            answers=self.answers,
+            answers_per_prompt=self.answers_per_prompt,
+            answers_at_once=self.answers_at_once,
+            epochs=self.epochs,
+            minibatches=self.minibatches,
+            learning_rate=self.learning_rate,
+            warmup=self.warmup,
+            kl_coefficient=self.kl,
+            kl_target=self.kl_target,
+            clip_range=self.clip_range,
+            gae_lambda=self.gae_lambda,
+            value_learning_rate=self.value_learning_rate,
+            save_every=self.save_every,
+        )
 
     def adapters(self) -> Lora | None:
         """Return the adapters that are trained; None for all weights."""
@@ -199,13 +210,24 @@ def ppo(
     loaded = loading.load_all([benchmark, *others], computing.seed)
     with computing.session() as session, bars(session.ledger.progress) as shown:
         result = train(
-            loaded[0], what.policy, what.scorer, what.context, held_out.quality or (),
-            recipe=training.recipe(), policy_context=what.policy_context,
-            evaluate_on=loaded[-1] if others else None, evaluation=held_out.options(),
-            rewarding=rewarding.options(), lora=training.adapters(),
-            tensorboard=training.tensorboard, root=output, session=session, settings=settings,
-            retry_unscored=computing.retry_unscored, start=shown.start,
-        )  # fmt: skip
+            loaded[0],
+            what.policy,
+            what.scorer,
+            what.context,
+            held_out.quality or (),
+            recipe=training.recipe(),
+            policy_context=what.policy_context,
+            evaluate_on=loaded[-1] if others else None,
+            evaluation=held_out.options(),
+            rewarding=rewarding.options(),
+            lora=training.adapters(),
+            tensorboard=training.tensorboard,
+            root=output,
+            session=session,
+            settings=settings,
+            retry_unscored=computing.retry_unscored,
+            start=shown.start,
+        )
     if spent := session.ledger.line():
         err.print(f"endpoints: {spent}", highlight=False)
     show(ppo_tables(result), form, result.document())

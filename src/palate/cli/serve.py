@@ -104,8 +104,9 @@ def serve(
         if serving.host not in LOCAL and settings.key is None:
             err.print(
                 f"palate: anyone who reaches {serving.host} may ask; see --key-env",
-                style="bold yellow", highlight=False,
-            )  # fmt: skip
+                style="bold yellow",
+                highlight=False,
+            )
 
     with computing.session() as session:
 
@@ -113,5 +114,10 @@ def serve(
             return reward(scorer, context, pairs, session=session, settings=model_settings)
 
         run(
-            load, spec, settings, host=serving.host, port=serving.port, listening=listening,
-        )  # fmt: skip
+            load,
+            spec,
+            settings,
+            host=serving.host,
+            port=serving.port,
+            listening=listening,
+        )

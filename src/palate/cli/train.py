@@ -32,9 +32,12 @@ class TokenRewardRecipe:
     """How a reward for every token is trained."""
 
     steps: Annotated[
-        int | None, typer.Option(help="Optimiser steps; 0 saves the untrained start.",
-                                 show_default="one pass over the pairs"),
-    ] = None  # fmt: skip
+        int | None,
+        typer.Option(
+            help="Optimiser steps; 0 saves the untrained start.",
+            show_default="one pass over the pairs",
+        ),
+    ] = None
     batch_pairs: Annotated[int, typer.Option(help="Pairs a step.")] = 32
     learning_rate: Annotated[float, typer.Option(help="Peak of the schedule.")] = 5e-4
     max_length: Annotated[int, typer.Option(help="Longest conversation in tokens.")] = 1024
@@ -66,9 +69,15 @@ def train_a_classifier(
 ) -> None:
     """Train a Bradley–Terry reward model with a classification head through TRL."""
     made = learn(
-        "classifier", data, output, rows, devices, base=base, leave_out=leave_out or (),
+        "classifier",
+        data,
+        output,
+        rows,
+        devices,
+        base=base,
+        leave_out=leave_out or (),
         options=asdict(recipe),
-    )  # fmt: skip
+    )
     _echo_pairs(made, recipe.max_length)
     typer.echo(f"evaluate it with: palate evaluate -s classifier:{_as_reference(made.folder)} …")
 
@@ -87,9 +96,15 @@ def train_token_rewards(
     """Train a reward for every token (GenARM) through TRL."""
     options = {name: value for name, value in asdict(recipe).items() if value is not None}
     made = learn(
-        "autoregressive", data, output, rows, devices, base=base, leave_out=leave_out or (),
+        "autoregressive",
+        data,
+        output,
+        rows,
+        devices,
+        base=base,
+        leave_out=leave_out or (),
         options=options,
-    )  # fmt: skip
+    )
     _echo_pairs(made, recipe.max_length)
     spec = f"autoregressive:{_as_reference(made.folder)}?beta={recipe.beta:g}"
     typer.echo(f'evaluate it with: palate evaluate -s "{spec}" …')
@@ -114,9 +129,15 @@ def train_a_planner(
 ) -> None:
     """Train a planner: from question and profile to what this user expects of an answer."""
     made = learn(
-        "planner", data, output, rows, devices, base=base, leave_out=leave_out or (),
+        "planner",
+        data,
+        output,
+        rows,
+        devices,
+        base=base,
+        leave_out=leave_out or (),
         options={**asdict(recipe), "disjoint_from": disjoint_from or ()},
-    )  # fmt: skip
+    )
     typer.echo(
         f"{steps_of(made)}{made.n_pairs:,} rows ({made.n_without:,} without aspects or profile and "
         f"{made.n_too_long:,} over {recipe.max_length} tokens left out){loss_of(made)}"

@@ -42,9 +42,13 @@ def validity(
         check_picture(picture)
     with bars() as shown:
         result = measure(
-            roots, k, metrics=metric or METRICS, seed=seed, root=roots[0],
+            roots,
+            k,
+            metrics=metric or METRICS,
+            seed=seed,
+            root=roots[0],
             progress=shown.start("rankings"),
-        )  # fmt: skip
+        )
     show(validity_tables(result), form, result.document())
     if picture is not None:
         plot_validity(result, picture)

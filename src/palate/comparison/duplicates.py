@@ -8,9 +8,11 @@ from palate.errors import ComparisonError
 from palate.runs import Run, read_manifest
 
 HASHED = {
-    "rows": "rows", "columns": "columns", "fingerprints": "model or code",
+    "rows": "rows",
+    "columns": "columns",
+    "fingerprints": "model or code",
     "shown_by": "what the context is made with",
-}  # fmt: skip
+}
 """Parts of a run's identity whose values tell a reader nothing, in words."""
 
 

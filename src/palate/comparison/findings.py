@@ -55,9 +55,10 @@ def findings_of(grid: Grid) -> list[Finding]:
     told = {(f.benchmark, f.scorer) for f in findings}
     compared = {run.cell for f in findings for run in (f.nothing, f.stranger) if run}
     findings += [
-        _finding(run, [], runs) for key, run in runs.items()
+        _finding(run, [], runs)
+        for key, run in runs.items()
         if key[:2] not in told and key not in compared
-    ]  # fmt: skip
+    ]
     order = list(dict.fromkeys(run.summary.context for run in grid.runs))
     return sorted(findings, key=lambda f: (f.of_state, order.index(f.context), *_place(f)))
 

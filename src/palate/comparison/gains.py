@@ -39,9 +39,13 @@ def gains_of(runs: Sequence[Run], missing: Sequence[tuple[str, str, str]] = ()) 
         for kind, against in _partners(context, run.summary.oracle, contexts):
             other = by_cell.get((benchmark, scorer, against))
             base = Gain(
-                benchmark=benchmark, scorer=scorer, context=context, kind=kind, against=against,
+                benchmark=benchmark,
+                scorer=scorer,
+                context=context,
+                kind=kind,
+                against=against,
                 oracle=run.summary.oracle,
-            )  # fmt: skip
+            )
             gains.append(base if other is None else gain(run, other, base))
     tables = [None if one.oracle or is_baseline(one.scorer) else one.benchmark for one in gains]
     return _redrawn(with_holm(gains, [one.p for one in gains], tables), tables, by_cell)
@@ -88,16 +92,20 @@ def _state_gains(run: Run, by_cell: Mapping[tuple[str, str, str], Run]) -> list[
     summary, gains = run.summary, []
     if state_of(summary.scorer) != "own":
         return []
-    scorers = [by for name, by, shown in by_cell
-               if (name, shown) == (summary.benchmark, summary.context)]  # fmt: skip
+    scorers = [
+        by for name, by, shown in by_cell if (name, shown) == (summary.benchmark, summary.context)
+    ]
     for kind, state in STATE_GAINS:
         for other in scorers_with_state(summary.scorer, state, scorers):
             draws = draws_of(other)
             base = Gain(
-                benchmark=summary.benchmark, scorer=summary.scorer, context=summary.context,
-                kind=kind, against=f"state={state}" + (f"&draws={draws}" if draws else ""),
+                benchmark=summary.benchmark,
+                scorer=summary.scorer,
+                context=summary.context,
+                kind=kind,
+                against=f"state={state}" + (f"&draws={draws}" if draws else ""),
                 oracle=summary.oracle,
-            )  # fmt: skip
+            )
             against = by_cell[summary.benchmark, other, summary.context]
             gains.append(gain(run, against, base, all_rows=True))
     return gains
@@ -116,11 +124,13 @@ def gain(run: Run, other: Run, base: Gain, *, all_rows: bool = False) -> Gain:
     difference = paired(ours, theirs, counted=None if all_rows else ours.own_words > 0)
     estimate = difference.estimate
     effect = minimum_detectable_effect(estimate.se, estimate.df)
-    return base.model_copy(update={
-        **difference.figures,
-        "n_left_out": difference.n_all - estimate.n,
-        "minimum_detectable_effect": effect,
-    })  # fmt: skip
+    return base.model_copy(
+        update={
+            **difference.figures,
+            "n_left_out": difference.n_all - estimate.n,
+            "minimum_detectable_effect": effect,
+        }
+    )
 
 
 def _partners(context: str, oracle: bool, asked: Sequence[str]) -> list[tuple[Kind, str]]:

@@ -217,8 +217,11 @@ def _cell(
     if not void:
         refuse(info, context, text)
     draws = getattr(context, "draws", 1) * getattr(scorer, "draws", 1)
-    modelled = [part for part in components_of(scorer)
-                if {"content", "model"} & info_of(part.scorer, text).details.keys()]  # fmt: skip
+    modelled = [
+        part
+        for part in components_of(scorer)
+        if {"content", "model"} & info_of(part.scorer, text).details.keys()
+    ]
     rows = len(pairs.rows)
     if rate_undecided and draws == 1 and not isinstance(scorer, Judge):
         rows += len(pairs.undecided_to_rate)
@@ -240,11 +243,16 @@ def run_grid(cells: Sequence[Cell], work: Work, twice: Twice = USUAL) -> Grid:
         )
     runs = [
         evaluated(
-            cell.scorer, cell.benchmark, cell.context, work, twice,
+            cell.scorer,
+            cell.benchmark,
+            cell.context,
+            work,
+            twice,
             progress=work.start(f"{cell.scorer} · {cell.context}"),
             rate_undecided=cell.rate_undecided,
         )
-        for cell in cells if not cell.meaningless
-    ]  # fmt: skip
+        for cell in cells
+        if not cell.meaningless
+    ]
     missing = tuple((c.benchmark.name, c.scorer, c.context) for c in cells if c.meaningless)
     return Grid(tuple(runs), missing, tuple(gains_of(runs, missing)))

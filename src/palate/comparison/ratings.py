@@ -168,9 +168,12 @@ def _items(run: Run, verdicts: Verdicts) -> tuple[_Items, int, tuple[float, floa
     single = np.clip(scores[scored][first], -LARGEST, LARGEST).astype(np.float32)
     starts = np.flatnonzero(new)[chosen]
     found = _Items(
-        single.astype(np.float64), means[chosen], users[starts], questions[starts],
+        single.astype(np.float64),
+        means[chosen],
+        users[starts],
+        questions[starts],
         responses[starts],
-    )  # fmt: skip
+    )
     return found, len(means) - len(chosen), guessed
 
 

@@ -67,9 +67,11 @@ class Examples:
         words = _words(_parts(choices))
         if self.of == "self" or not choices:
             return Shown(
-                parts=_parts(choices), own_words=words, leaks_dropped=dropped,
+                parts=_parts(choices),
+                own_words=words,
+                leaks_dropped=dropped,
                 search_unmatched=not ranked.matched,
-            )  # fmt: skip
+            )
         stranger = pool.stranger("choices")
         ranked, dropped = Ranked([]), 0
         if stranger is not None:

@@ -18,8 +18,12 @@ from palate.words import count_words, cut_words
 
 EVERY_WORD = 0
 DEFAULT: dict[str, str | int] = {
-    "order": "bm25", "of": "self", "draws": DRAWS, "as": "text", "words": EVERY_WORD,
-}  # fmt: skip
+    "order": "bm25",
+    "of": "self",
+    "draws": DRAWS,
+    "as": "text",
+    "words": EVERY_WORD,
+}
 KINDS: dict[str, PartKind] = {"text": "post", "turns": "turn"}
 
 

@@ -94,8 +94,9 @@ def read_file(
     if lines == (ending == ".json"):
         LOG.warning(
             "%s: holds %s, and is read as such",
-            path, "JSON Lines" if lines else "one JSON list",
-        )  # fmt: skip
+            path,
+            "JSON Lines" if lines else "one JSON list",
+        )
     return (read_jsonl if lines else read_json)(path, max_line=max_line, errors=errors)
 
 

@@ -65,9 +65,15 @@ def load_rows(
     structured = {columns.get(name, name) for name in STRUCTURED}
     rows = read_rows(path, max_line, files=files, structured=structured)
     return understood(
-        rows, str(path), subset or stem(Path(path).name), columns, layout or LayoutOptions(),
-        skip_bad_rows=skip_bad_rows, order_as_in_file=order_as_in_file, place=rows.place,
-    )  # fmt: skip
+        rows,
+        str(path),
+        subset or stem(Path(path).name),
+        columns,
+        layout or LayoutOptions(),
+        skip_bad_rows=skip_bad_rows,
+        order_as_in_file=order_as_in_file,
+        place=rows.place,
+    )
 
 
 def understood(
@@ -89,9 +95,13 @@ def understood(
         posts = posts_of(read_rows(layout.posts), str(layout.posts), dated=dated)
         read = read._replace(rows=iter(WithPosts(read.rows, posts, str(layout.posts))))
     loaded = collect(
-        read.rows, source, subset, skip_bad_rows=skip_bad_rows, order_as_in_file=order_as_in_file,
+        read.rows,
+        source,
+        subset,
+        skip_bad_rows=skip_bad_rows,
+        order_as_in_file=order_as_in_file,
         place=place,
-    )  # fmt: skip
+    )
     mapped.check(source)
     if read.numbered:
         LOG.info("%s: rows have no id: each is named by its number", source)
@@ -134,9 +144,11 @@ def collect(
             checked = _row(row)
             wrapped += _one_side_wrapped(checked)
             question = read_question(
-                tidied(checked), subset=subset, left_out=fields,
+                tidied(checked),
+                subset=subset,
+                left_out=fields,
                 order_as_in_file=order_as_in_file,
-            )  # fmt: skip
+            )
             if (used := numbers.get(question.id)) is not None:
                 raise DataError(f"{question.id!r} was used in {in_words(used)}", field="id")
         except DataError as error:
@@ -161,31 +173,41 @@ def collect(
     if leaking:
         LOG.warning(
             "%s: %d posts that hold their row's question are left out (the first: %s)",
-            source, len(leaking), leaking[0],
-        )  # fmt: skip
+            source,
+            len(leaking),
+            leaking[0],
+        )
     if partly_dated:
         LOG.warning(
             "%s: in %d profiles some posts have no date: there the order of the file counts, "
-            "oldest first", source, partly_dated,
-        )  # fmt: skip
+            "oldest first",
+            source,
+            partly_dated,
+        )
     if order_as_in_file:
         LOG.warning(
             "%s: dates are not read (--order-as-in-file): posts and choices stand as in the file, "
-            "oldest first", source,
-        )  # fmt: skip
+            "oldest first",
+            source,
+        )
     if wrapped >= max(WRAPPED * len(questions), 2):
         LOG.warning(
             "%s: in %d of %d rows one response alone stands in brackets, as a list of one text: "
-            "a scorer can tell the two by that", source, wrapped, len(questions),
-        )  # fmt: skip
+            "a scorer can tell the two by that",
+            source,
+            wrapped,
+            len(questions),
+        )
     return LoadedRows(tuple(questions), tuple(bad), tuple(sorted(unknown)))
 
 
 def _note_names(question: Question, names: DistinctNames, source: str, place: str) -> None:
     mirror_of = question.mirror_of if isinstance(question, PreferencePair) else None
     in_use = {
-        "user": question.user_id, "subset": question.subset, "split": question.split or "",
-    }  # fmt: skip
+        "user": question.user_id,
+        "subset": question.subset,
+        "split": question.split or "",
+    }
     try:
         names.add("row", question.id, place)
         names.add("row", mirror_of or question.id, f"`mirror_of` of {place}")

@@ -49,8 +49,9 @@ class Mapped:
     def check(self, source: str) -> None:
         """Raise `DataError` where a column was named that no row had."""
         for ours, theirs in self.unmet.items():
-            raise DataError(f"no row has {theirs!r} (from --map {ours}={theirs})", file=source,
-                            field=ours)  # fmt: skip
+            raise DataError(
+                f"no row has {theirs!r} (from --map {ours}={theirs})", file=source, field=ours
+            )
 
 
 def _renamed(row: Mapping[str, Any], columns: Mapping[str, str]) -> dict[str, Any]:

@@ -27,10 +27,26 @@ from palate.seeding import digest
 REQUIRED = ("id", "question")
 CHOICE = ("chosen", "rejected")
 KNOWN = frozenset((*REQUIRED, *CHOICE)) | {
-    "attribution", "category", "chosen_rating", "date", "mirror_of", "narrative", "profile",
-    "rating_scale", "reference", "rejected_rating", "responses", "rubric_aspects", "source_url",
-    "split", "subset", "tie", "traits", "turns", "user_id",
-}  # fmt: skip
+    "attribution",
+    "category",
+    "chosen_rating",
+    "date",
+    "mirror_of",
+    "narrative",
+    "profile",
+    "rating_scale",
+    "reference",
+    "rejected_rating",
+    "responses",
+    "rubric_aspects",
+    "source_url",
+    "split",
+    "subset",
+    "tie",
+    "traits",
+    "turns",
+    "user_id",
+}
 ROLES = ("user", "assistant", "system")
 MESSAGE = ("role", "content")
 TELLING = 30

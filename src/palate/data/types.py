@@ -18,8 +18,16 @@ STRUCTURED = frozenset(
 """Columns of the contract that hold lists or objects."""
 OPTIONAL = ("user_id", "mirror_of", "tie", *NUMBERS, *STRUCTURED)
 """Columns in which an empty text is a missing value."""
-FLAGS = {"true": True, "false": False, "1": True, "0": False, "1.0": True, "0.0": False,
-         "yes": True, "no": False}  # fmt: skip
+FLAGS = {
+    "true": True,
+    "false": False,
+    "1": True,
+    "0": False,
+    "1.0": True,
+    "0.0": False,
+    "yes": True,
+    "no": False,
+}
 
 
 def tidied(row: Mapping[str, Any]) -> dict[str, Any]:

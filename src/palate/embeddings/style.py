@@ -37,9 +37,15 @@ SENTENCE = re.compile(r"[.!?]+(?:\s|\Z)")
 FIRST_PERSON = frozenset(("i", "me", "my", "mine", "myself", "we", "us", "our", "i'm", "i've"))
 SECOND_PERSON = frozenset(("you", "your", "yours", "you're", "yourself"))
 OTHER_MARKS = {
-    "?": "？؟՞፧", "!": "！՜߹", ",": "，、､،၊፣՝", ";": "；؛፤", ":": "：፥", "(": "（", ")": "）",
+    "?": "？؟՞፧",
+    "!": "！՜߹",
+    ",": "，、､،၊፣՝",
+    ";": "；؛፤",
+    ":": "：፥",
+    "(": "（",
+    ")": "）",
     '"': "「」『』《》〈〉｢｣",
-}  # fmt: skip
+}
 """Marks of other scripts, by the Latin mark that does what they do."""
 ENDING = re.compile(rf"(?:[{ENDS}]|．(?!\d))+")
 AS_LATIN = str.maketrans({mark: latin for latin, marks in OTHER_MARKS.items() for mark in marks})

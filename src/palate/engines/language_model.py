@@ -347,10 +347,12 @@ class EndpointLanguageModel(LanguageModel):
         least_tokens: int,
     ) -> Replies:
         del least_tokens
-        yield from self.endpoint.draw([
-            SamplingRequest(_messages(prompt), tuple(which), how)
-            for prompt, which in zip(prompts, wanted, strict=True)
-        ])  # fmt: skip
+        yield from self.endpoint.draw(
+            [
+                SamplingRequest(_messages(prompt), tuple(which), how)
+                for prompt, which in zip(prompts, wanted, strict=True)
+            ]
+        )
 
     def _labels(self, reply: Reply, labels: Sequence[str]) -> Reply:
         if reply.failure is not None:

@@ -113,10 +113,17 @@ class Computation:
                         if other / JOURNAL != journal.path and plan.id in passes_of(other):
                             known.read(other / JOURNAL)
                     known.read(journal.path, of_this_run=True)  # last, so that its own lines win
-                results.append(Pass(
-                    task, plan, source, known, journal,
-                    retry_unscored=work.retry_unscored, advance=advance,
-                ).run(runner))  # fmt: skip
+                results.append(
+                    Pass(
+                        task,
+                        plan,
+                        source,
+                        known,
+                        journal,
+                        retry_unscored=work.retry_unscored,
+                        advance=advance,
+                    ).run(runner)
+                )
         return results
 
     def _plans(self) -> list[WorkPlan]:

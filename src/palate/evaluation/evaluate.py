@@ -64,9 +64,15 @@ def evaluate(
     pairs = dataset_of(benchmark, work.settings.seed)
     need_pairs(pairs.rows, pairs.name)
     return evaluated(
-        scorer, pairs, context, work, twice, name=name, progress=progress,
+        scorer,
+        pairs,
+        context,
+        work,
+        twice,
+        name=name,
+        progress=progress,
         rate_undecided=rate_undecided,
-    )  # fmt: skip
+    )
 
 
 def evaluated(
@@ -89,9 +95,12 @@ def evaluated(
             "version's; give it info = palate.ScorerInfo(fingerprint=…), or pass root=None"
         )
     identity = {
-        "rows": pairs.content_hash, "revision": pairs.revision, "mirrors": pairs.mirrors,
-        "limit": pairs.limited, "columns": dict(pairs.columns),
-    }  # fmt: skip
+        "rows": pairs.content_hash,
+        "revision": pairs.revision,
+        "mirrors": pairs.mirrors,
+        "limit": pairs.limited,
+        "columns": dict(pairs.columns),
+    }
     order = {"order": "as in file"} if pairs.order_as_in_file else {}
     computed = job.computed(job.rows, Run.kind, progress, identity, **order)
     with computed as (computation, passes, folder):
@@ -108,9 +117,13 @@ def evaluated(
         if rate_undecided:
             undecided = score_undecided(job, folder, more)
         run = Run(
-            summary, verdicts, folder, outages=outages + undecided.outages, again=again,
+            summary,
+            verdicts,
+            folder,
+            outages=outages + undecided.outages,
+            again=again,
             undecided=undecided.rows,
-        )  # fmt: skip
+        )
         if folder is not None:
             run.save()
     return replace(run, seconds=time.monotonic() - started)

@@ -121,17 +121,25 @@ class PlannedRun:
             folder = journal = None
             if root is not None:
                 named = Identity(
-                    benchmark=self.pairs.name, scorer=self.spec, context=self.context.spec,
-                    fingerprints=computation.fingerprints, protocol=self.info.protocol,
-                    split=self.pairs.split, shown_by=_shown_by(self.context, self.pairs),
-                    seed=settings.seed, dtype=details.get("dtype"), device=details.get("device"),
-                    batch_tokens=settings.batch_tokens, **identity,
-                )  # fmt: skip
+                    benchmark=self.pairs.name,
+                    scorer=self.spec,
+                    context=self.context.spec,
+                    fingerprints=computation.fingerprints,
+                    protocol=self.info.protocol,
+                    split=self.pairs.split,
+                    shown_by=_shown_by(self.context, self.pairs),
+                    seed=settings.seed,
+                    dtype=details.get("dtype"),
+                    device=details.get("device"),
+                    batch_tokens=settings.batch_tokens,
+                    **identity,
+                )
                 manifest = Manifest.of(
-                    kind, {**named.model_dump(mode="json"), **more},
+                    kind,
+                    {**named.model_dump(mode="json"), **more},
                     passes=tuple(plan.id for plan in computation.plans),
                     details=computation.details,
-                )  # fmt: skip
+                )
                 folder = manifest.folder(root)
                 journal = stack.enter_context(Journal(folder / JOURNAL))
                 manifest.write(folder)

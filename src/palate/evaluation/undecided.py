@@ -37,9 +37,12 @@ def score_undecided(job: PlannedRun, folder: Path | None, progress: Progress) ->
     if not undecided:
         return UndecidedRows(None, 0)
     pairs = replace(
-        job.pairs, rows=undecided, undecided=(), mirrored=False,
+        job.pairs,
+        rows=undecided,
+        undecided=(),
+        mirrored=False,
         everyone=(*job.pairs.everyone, *job.pairs.rows),
-    )  # fmt: skip
+    )
     rows = ContextRows(
         pairs,
         job.context,

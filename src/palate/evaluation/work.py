@@ -58,9 +58,12 @@ class Work:
     ) -> Self:
         """Return the work of a function that was given these; without a session, the program's."""
         return cls(
-            session or default_session(), settings or Settings(),
-            None if root is None else Path(root), retry_unscored, start or silent,
-        )  # fmt: skip
+            session or default_session(),
+            settings or Settings(),
+            None if root is None else Path(root),
+            retry_unscored,
+            start or silent,
+        )
 
     def telling(self, start: Start) -> Self:
         """Return the same work that tells somebody else of its progress."""

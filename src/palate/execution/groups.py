@@ -96,9 +96,12 @@ def line_of(plan: WorkPlan, group: RequestGroup, result: Scores | Judgement) -> 
         wild = [value is not None and not math.isfinite(value) for value in values]
         reason = NON_FINITE if any(wild) else result.reason
         return Line(
-            **same, values=_finite(values, wild), reasons=(reason,) if reason else (),
-            raw=result.raw, outage=result.outage,
-        )  # fmt: skip
+            **same,
+            values=_finite(values, wild),
+            reasons=(reason,) if reason else (),
+            raw=result.raw,
+            outage=result.outage,
+        )
     n = len(group.keys)
     if len(result.values) != n:
         raise PalateError(f"a scorer gave {len(result.values)} scores for {n} candidates")
@@ -108,10 +111,13 @@ def line_of(plan: WorkPlan, group: RequestGroup, result: Scores | Judgement) -> 
         before = reasons or (None,) * n
         reasons = tuple(NON_FINITE if w else r for w, r in zip(wild, before, strict=True))
     return Line(
-        **same, values=_finite(result.values, wild), reasons=_unless_empty(reasons),
-        raw=_unless_empty(result.raw), split=_unless_empty(result.split),
+        **same,
+        values=_finite(result.values, wild),
+        reasons=_unless_empty(reasons),
+        raw=_unless_empty(result.raw),
+        split=_unless_empty(result.split),
         outage=result.outage and None in result.values,
-    )  # fmt: skip
+    )
 
 
 def _finite(values: tuple[float | None, ...], wild: list[bool]) -> tuple[float | None, ...]:

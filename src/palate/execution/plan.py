@@ -176,12 +176,20 @@ class WorkPlanner:
         first_row, first_place = row[order], place[order]
         built_from = set(first_row.tolist()) if self._prepared else set()
         return WorkPlan(
-            id=name, fingerprint=made, exact=exact, judged=self.judged, keys=_prefixes(keys),
-            group_starts=group_starts, cuts=cuts, first_row=first_row, first_place=first_place,
-            requests=position[requests], row_starts=row_starts,
+            id=name,
+            fingerprint=made,
+            exact=exact,
+            judged=self.judged,
+            keys=_prefixes(keys),
+            group_starts=group_starts,
+            cuts=cuts,
+            first_row=first_row,
+            first_place=first_place,
+            requests=position[requests],
+            row_starts=row_starts,
             dropped=np.array(self._dropped, np.int32),
             prepared={row: it for row, it in self._prepared.items() if row in built_from},
-        )  # fmt: skip
+        )
 
     def _groups(self, row: Ints) -> Ints:
         # Of each request the number of its group.

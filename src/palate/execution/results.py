@@ -65,10 +65,13 @@ class Results:
         for k in self._came(row).tolist():
             orders = _read(self._values[k, : self._widths[k]].tolist())
             read = [order for order in orders if order is not None]
-            judgements.append(Judgement(
-                margin=sum(read) / len(read) if len(read) == len(orders) else None,
-                orders=orders, reason=self._name(int(self._reasons[k])),
-            ))  # fmt: skip
+            judgements.append(
+                Judgement(
+                    margin=sum(read) / len(read) if len(read) == len(orders) else None,
+                    orders=orders,
+                    reason=self._name(int(self._reasons[k])),
+                )
+            )
         return judgements
 
     def parts_of(self, row: int) -> int:

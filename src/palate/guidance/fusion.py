@@ -213,23 +213,33 @@ PRESETS = {
         _always_1, _the_weight, ALL, 1.0, "difference", "proxy tuning, arXiv 2401.08565"
     ),
     "linear-alignment": Preset(
-        _less, _1_more, Keep("top-p", 0.8, "guide"), 2.0, "model",
+        _less,
+        _1_more,
+        Keep("top-p", 0.8, "guide"),
+        2.0,
+        "model",
         "linear alignment, arXiv 2401.11458; the guide is the policy shown more",
     ),
     "amulet": Preset(
-        _less, _1_more, ALL, amulet_shift(), "model",
+        _less,
+        _1_more,
+        ALL,
+        amulet_shift(),
+        "model",
         "Amulet, arXiv 2502.19148; the guide is the policy shown more",
     ),
     "cope": Preset(
-        _less, _always_1, Keep("share", 0.1, "guide"), 0.1, "model",
+        _less,
+        _always_1,
+        Keep("share", 0.1, "guide"),
+        0.1,
+        "model",
         "CoPe, EMNLP 2025; the guide is the personal policy",
     ),
     "mod": Preset(_1_less, _the_weight, ALL, 0.5, "model", "MOD, arXiv 2406.18853, reverse KL"),
-    "drift": Preset(
-        _always_1, _the_weight, ALL, 1.0, "difference", "Drift, arXiv 2502.14289"
-    ),
+    "drift": Preset(_always_1, _the_weight, ALL, 1.0, "difference", "Drift, arXiv 2502.14289"),
     "farma": Preset(_always_1, _the_weight, TOP_10, 1.0, "model", "FaRMA, arXiv 2502.04517"),
-}  # fmt: skip
+}
 """The weight's place in the coefficients of policy and guide, by the method's name."""
 TOKEN_METHODS = (*PRESETS, "args")
 """What guides token by token, with a weight."""

@@ -139,8 +139,10 @@ def relative_unit(base: ArrayLike, reward: ArrayLike) -> float:
     >>> relative_unit([[3.0, 0.0], [0.0, 4.0]], [[0.75, 0.0], [0.0, 1.0]])
     4.0
     """
-    margins = [np.subtract(*np.moveaxis(np.asarray(scores, np.float64), -1, 0))
-               for scores in (base, reward)]  # fmt: skip
+    margins = [
+        np.subtract(*np.moveaxis(np.asarray(scores, np.float64), -1, 0))
+        for scores in (base, reward)
+    ]
     scored = ~np.isnan(margins[0] + margins[1])
     if not scored.any():
         raise UsageError("relative weights: no pair that could set the unit has both scores")

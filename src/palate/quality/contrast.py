@@ -50,20 +50,29 @@ def rate_by_all(
     store, again = work.session.store, work.retry_unscored
     rated = [
         rate_samples(
-            measure, samples, pairs, store, work.start(f"{measure.spec}{of}"),
+            measure,
+            samples,
+            pairs,
+            store,
+            work.start(f"{measure.spec}{of}"),
             retry_unscored=again,
         )
         for measure in measures
-    ]  # fmt: skip
+    ]
     if not contrast:
         return rated
     return rated + [
         contrast_samples(
-            measure, quality, samples, pairs, store,
-            work.start(f"{measure.spec} for the mirrored user{of}"), retry_unscored=again,
+            measure,
+            quality,
+            samples,
+            pairs,
+            store,
+            work.start(f"{measure.spec} for the mirrored user{of}"),
+            retry_unscored=again,
         )
         for measure, quality in zip(measures, rated, strict=True)
-    ]  # fmt: skip
+    ]
 
 
 def contrast_samples(

@@ -35,8 +35,11 @@ class ReleasedJudge(QualityMetricBase):
         options = {**spec.options, "max_tokens": str(max_tokens)}
         self.writer: Writer = build_writer(
             spec.model_copy(update={"options": options}),
-            session, settings, EXAMPLE, {"protocol", "max_tokens"},
-        )  # fmt: skip
+            session,
+            settings,
+            EXAMPLE,
+            {"protocol", "max_tokens"},
+        )
         template = prompt_hash("titles.jinja")
         read: dict[str, str | int] = {"protocol": "paper", "max_tokens": max_tokens}
         self.spec = one_spelling(spec, read, {"max_tokens": MAX_TOKENS})

@@ -24,8 +24,10 @@ LOW, HIGH = 0, 2
 DIGITS = tuple(str(rating) for rating in range(LOW, HIGH + 1))
 OPTIONS = {"verdict", "protocol"}
 DEFAULT: dict[str, str | int] = {
-    "verdict": "text", "protocol": "palate", "max_tokens": MAX_TOKENS,
-}  # fmt: skip
+    "verdict": "text",
+    "protocol": "palate",
+    "max_tokens": MAX_TOKENS,
+}
 
 
 def rubric_judge(spec: Spec, session: Session, settings: Settings) -> RubricJudge | ReleasedJudge:
@@ -62,8 +64,11 @@ class RubricJudge(QualityMetricBase):
         )
         self.fingerprint = info.fingerprint
         self.details = {
-            **info.details, "protocol": "palate", "verdict": verdict, "scale": f"{LOW}-{HIGH}",
-        }  # fmt: skip
+            **info.details,
+            "protocol": "palate",
+            "verdict": verdict,
+            "scale": f"{LOW}-{HIGH}",
+        }
         read: dict[str, str | int] = {"verdict": verdict, "protocol": "palate"}
         max_tokens = spec.number("max_tokens", MAX_TOKENS, least=1)
         if verdict == "logits":  # one token is read, whatever is allowed

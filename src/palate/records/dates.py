@@ -23,14 +23,34 @@ CLOCK = re.compile(r"(\d\d?):(\d\d)(?::(\d\d))?")
 OFFSET = re.compile(r"([+-])([01]\d|2[0-3])(?::?([0-5]\d))?")
 NUMBER = re.compile(r"-?\d+(?:\.\d*)?")
 MONTHS = (
-    "january", "february", "march", "april", "may", "june", "july", "august", "september",
-    "october", "november", "december",
-)  # fmt: skip
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+)
 DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 ZONES = {
-    "z": 0, "ut": 0, "utc": 0, "gmt": 0, "est": -5, "edt": -4, "cst": -6, "cdt": -5, "mst": -7,
-    "mdt": -6, "pst": -8, "pdt": -7,
-}  # fmt: skip
+    "z": 0,
+    "ut": 0,
+    "utc": 0,
+    "gmt": 0,
+    "est": -5,
+    "edt": -4,
+    "cst": -6,
+    "cdt": -5,
+    "mst": -7,
+    "mdt": -6,
+    "pst": -8,
+    "pdt": -7,
+}
 """Hours from UTC of the names that RFC 2822 gives a meaning; others stand for several zones."""
 UNITS = (10**8, 1), (10**11, 10**3), (10**14, 10**6), (10**17, 10**9)
 """Least number and parts of a second: a number counts from 1970 in the unit in which it is a date

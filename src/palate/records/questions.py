@@ -124,12 +124,16 @@ class Question(Record):
         aspects = [aspect.model_dump(mode="json") for aspect in self.gold.aspects]
         chosen, rejected = self.gold.ratings
         return {
-            **fields, **gold, "question": self.text, "rubric_aspects": aspects,
-            "chosen_rating": chosen, "rejected_rating": rejected,
+            **fields,
+            **gold,
+            "question": self.text,
+            "rubric_aspects": aspects,
+            "chosen_rating": chosen,
+            "rejected_rating": rejected,
             **({"responses": list(self.responses)} if self.responses else {}),
             **({"date": self.date} if self.date else {}),
             **({"turns": turns} if turns else {}),
-        }  # fmt: skip
+        }
 
     def _known_responses(self) -> set[str]:
         return set(self.responses)

@@ -23,14 +23,22 @@ def plot_bench(benches: Sequence[PrefixBench], file: Path) -> None:
             at = k + 0.36 * j - 0.18
             axes.barh(at, speeds[name], 0.34, color=color, label=name if k == 0 else None)
             axes.annotate(
-                f"{speeds[name]:.2f} ×", (speeds[name], at), (4, 0),
-                textcoords="offset points", va="center", fontsize=8, zorder=5,
+                f"{speeds[name]:.2f} ×",
+                (speeds[name], at),
+                (4, 0),
+                textcoords="offset points",
+                va="center",
+                fontsize=8,
+                zorder=5,
                 bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5},
-            )  # fmt: skip
+            )
         axes.plot(
-            [bench.token_ideal] * 2, [k - 0.4, k + 0.4], color="black", lw=1.2,
+            [bench.token_ideal] * 2,
+            [k - 0.4, k + 0.4],
+            color="black",
+            lw=1.2,
             label="token counts alone" if k == 0 else None,
-        )  # fmt: skip
+        )
     axes.set_yticks(
         range(len(benches)), [f"{bench.case}\n{bench.dtype}" for bench in benches], fontsize=8
     )

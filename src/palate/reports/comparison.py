@@ -75,12 +75,15 @@ def _tests(group: ComparisonGroup, short: dict[str, str], *, details: bool) -> T
         tests = tuple(test for test in tests if best in (test.a.scorer, test.b.scorer))
     rows = [
         [
-            short[test.a.scorer], short[test.b.scorer],
+            short[test.a.scorer],
+            short[test.b.scorer],
             with_interval(test.value, test.low, test.high, signed=True),
-            f"{test.n:,}", p_value(test.p), p_value(test.p_holm),
+            f"{test.n:,}",
+            p_value(test.p),
+            p_value(test.p_holm),
         ]
         for test in tests
-    ]  # fmt: skip
+    ]
     mirrored = group.ranking[0].run.summary.mirrored_accuracy is not None
     columns = ["a", "b", "a − b [95 %]", "couples" if mirrored else "pairs", "p", "p (Holm)"]
     notes = [f"Test: {method}." for method in dict.fromkeys(t.method for t in tests)]

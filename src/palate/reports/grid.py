@@ -38,8 +38,11 @@ def run_tables(run: Run) -> list[Table]:
 
 def grid_tables(grid: Grid, *, times: bool = True) -> list[Table]:
     """Return every figure: a table per benchmark, one by subset, by group, and of ratings."""
-    return [*detail_tables(grid, times=times), *group_tables(grid.groups),
-            *rating_tables(grid.ratings)]  # fmt: skip
+    return [
+        *detail_tables(grid, times=times),
+        *group_tables(grid.groups),
+        *rating_tables(grid.ratings),
+    ]
 
 
 def detail_tables(grid: Grid, *, times: bool = True) -> list[Table]:

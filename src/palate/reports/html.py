@@ -33,9 +33,12 @@ def to_html(value: object) -> Markup:
 def _environment() -> Environment:
     return Environment(
         loader=FunctionLoader(lambda name: (TEMPLATES / name).read_text(encoding="utf-8").strip()),
-        undefined=StrictUndefined, autoescape=True, finalize=_finalize,
-        trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
+        undefined=StrictUndefined,
+        autoescape=True,
+        finalize=_finalize,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
 
 
 def _finalize(value: object) -> object:

@@ -131,8 +131,9 @@ def most_common(counts: Mapping[str, int], noun: str, most: int = 2) -> str:
     'too long (1,200 rows); HTTP 400 (7 rows); 1 other reason'
     """
     listed = sorted(counts.items(), key=lambda of: (-of[1], of[0]))
-    told = [f"{what} ({n:,} {noun if n > 1 else noun.removesuffix('s')})"
-            for what, n in listed[:most]]  # fmt: skip
+    told = [
+        f"{what} ({n:,} {noun if n > 1 else noun.removesuffix('s')})" for what, n in listed[:most]
+    ]
     if more := len(listed) - most if len(listed) > most else 0:
         told.append(f"{more} other reason{'s' if more > 1 else ''}")
     return "; ".join(told)

@@ -81,10 +81,12 @@ def _left_out(found: Sequence[RatingReport], short: Mapping[str, str]) -> Iterat
     for report in found:
         where = f"{short[report.scorer]}, {context_name(report.context)}"
         reasons = [report.note] if report.note else []
-        reasons += counted({
-            "rated responses without a score": report.n_unscored,
-            "users with under three distinct ratings: no correlation": report.n_users_too_few,
-            "users with a single rating: no error": report.n_users_single,
-        })  # fmt: skip
+        reasons += counted(
+            {
+                "rated responses without a score": report.n_unscored,
+                "users with under three distinct ratings: no correlation": report.n_users_too_few,
+                "users with a single rating: no error": report.n_users_single,
+            }
+        )
         if reasons:
             yield f"{where}: {'; '.join(reasons)}."

@@ -67,8 +67,10 @@ class Screen:
         if len({row[1] for row in self.rows}) == 1 and columns[1].name == "context":
             rows = [(row[0], *row[2:]) for row in self.rows]
             columns[1:3] = [replace(columns[2], group=f"accuracy, {self.rows[0][1]}")]
-            columns[2:4] = [replace(c, group=columns[1].group) if c.group == ACCURACY else c
-                            for c in columns[2:4]]  # fmt: skip
+            columns[2:4] = [
+                replace(c, group=columns[1].group) if c.group == ACCURACY else c
+                for c in columns[2:4]
+            ]
             yield aligned(columns, rows)
 
     def _with_axis(self, axis: Axis, at: int) -> list[str]:
@@ -232,8 +234,9 @@ def _notes(runs: Sequence[Run], names: Mapping[str, str]) -> Iterator[str]:
     summaries = [run.summary for run in runs]
     bounds = [
         f"{names[s.scorer]} {plain(s.accuracy.value)} ({context_name(s.context)})"
-        for s in summaries if s.oracle and not is_baseline(s.scorer)
-    ]  # fmt: skip
+        for s in summaries
+        if s.oracle and not is_baseline(s.scorer)
+    ]
     if bounds:
         yield f"Upper bound, shown gold: {', '.join(bounds)}."
     yield from _left_out(summaries, names)

@@ -30,10 +30,25 @@ class Form(StrEnum):
     JSON = "json"
 
 
-LATEX = {"&": r"\&", "%": r"\%", "_": r"\_", "#": r"\#", "$": r"\$", "{": r"\{", "}": r"\}",
-         "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}",
-         "–": "--", "−": "$-$", "±": r"$\pm$", "½": r"$\frac{1}{2}$", "≥": r"$\geq$",
-         "×": r"$\times$",         "†": r"$\dagger$"}  # fmt: skip
+LATEX = {
+    "&": r"\&",
+    "%": r"\%",
+    "_": r"\_",
+    "#": r"\#",
+    "$": r"\$",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "\\": r"\textbackslash{}",
+    "–": "--",
+    "−": "$-$",
+    "±": r"$\pm$",
+    "½": r"$\frac{1}{2}$",
+    "≥": r"$\geq$",
+    "×": r"$\times$",
+    "†": r"$\dagger$",
+}
 
 
 @dataclass(frozen=True)

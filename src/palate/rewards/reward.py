@@ -101,9 +101,10 @@ class Reward:
         scored: dict[int, dict[str, ScoreOrReason]] = {}
         # Who brings choices has a state for this request alone: nobody else is read by it.
         bring = [
-            k for k, request in enumerate(requests)
+            k
+            for k, request in enumerate(requests)
             if self.own_state and request.user is not None and request.user.choices
-        ]  # fmt: skip
+        ]
         others = sorted({*range(len(requests))} - {*bring})
         for among, scorer in ((others, self.scorer), (bring, self._joined(requests, bring))):
             given = {k: slate for k in among if isinstance(slate := slates[k], Slate)}
@@ -112,12 +113,13 @@ class Reward:
             scored.update(zip(given, both, strict=True))
         return [
             tuple(
-                RewardValue(None, slate) if isinstance(slate, str)
+                RewardValue(None, slate)
+                if isinstance(slate, str)
                 else self._value(answer, scored.get(k))
                 for answer in of_request
             )
             for k, (of_request, slate) in enumerate(zip(answers, slates, strict=True))
-        ]  # fmt: skip
+        ]
 
     def slate(self, request: RewardRequest) -> Slate | str:
         """Return what the scorer is given of a request, without responses; or why not.
@@ -177,10 +179,12 @@ class Reward:
 
     def of_samples(self, samples: Samples) -> list[tuple[RewardValue, ...]]:
         """Return the reward of each answer to each row of the data."""
-        return self.values([
-            RewardRequest(row=row, responses=tuple(sample.text for sample in of_row))
-            for row, of_row in zip(samples.rows, samples.of_row, strict=True)
-        ])  # fmt: skip
+        return self.values(
+            [
+                RewardRequest(row=row, responses=tuple(sample.text for sample in of_row))
+                for row, of_row in zip(samples.rows, samples.of_row, strict=True)
+            ]
+        )
 
     def on_base(self, samples: Samples) -> Reward:
         """Return the reward on the scale of an untrained policy's answers to the data's rows.
@@ -211,9 +215,10 @@ class Reward:
         """
         this = RatedResponse(question=question, response=response, rating=0, turns=tuple(turns))
         rated = [
-            it for it in ratings
+            it
+            for it in ratings
             if (it.turns, it.question, it.response) != (this.turns, question, response)
-        ]  # fmt: skip
+        ]
         requests = [
             RewardRequest(
                 question=each.question, turns=each.turns, responses=(each.response,), user=user
@@ -225,8 +230,9 @@ class Reward:
             return new
         both = [
             (value.value, it.rating)
-            for (value,), it in zip(known, rated, strict=True) if value.value is not None
-        ]  # fmt: skip
+            for (value,), it in zip(known, rated, strict=True)
+            if value.value is not None
+        ]
         if len({rating for _, rating in both}) < 2:
             return RewardValue(None, FEW_RATINGS)
         scores, given = zip(*both, strict=True)
@@ -315,14 +321,21 @@ class Reward:
         user, text = request.user, request.question
         assert user is not None and text is not None, "a request has a row, or both"
         question = Question(
-            id=digest("live", user.id, question_key(request.turns, text))[:16], user_id=user.id,
-            text=text, turns=request.turns, profile=user.posts, traits=user.traits,
-        )  # fmt: skip
+            id=digest("live", user.id, question_key(request.turns, text))[:16],
+            user_id=user.id,
+            text=text,
+            turns=request.turns,
+            profile=user.posts,
+            traits=user.traits,
+        )
         data = Dataset("live", (question,))
         return make_rows(
-            data, self.context, seed=self.seed, live=LiveUsers({user.id: user}, self._pool),
+            data,
+            self.context,
+            seed=self.seed,
+            live=LiveUsers({user.id: user}, self._pool),
             user_keys=user_keys_fn(self.scorer, self.info, self.data or data, self.seed),
-        )  # fmt: skip
+        )
 
     @cached_property
     def _places(self) -> dict[str, int]:

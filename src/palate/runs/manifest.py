@@ -75,9 +75,13 @@ class Manifest(Record):
     ) -> Manifest:
         """Return the manifest of what is made here and now."""
         return cls(
-            kind=kind, identity=identity, inputs=inputs or {}, passes=passes, details=details,
+            kind=kind,
+            identity=identity,
+            inputs=inputs or {},
+            passes=passes,
+            details=details,
             versions=versions(),
-        )  # fmt: skip
+        )
 
     def folder(self, root: Path) -> Path:
         """Return where the result lies under a root.

@@ -23,9 +23,12 @@ class ReportedEstimate(Record):
     def of(cls, estimate: Estimate) -> ReportedEstimate:
         """Take over what tables and JSON need of an estimate."""
         return cls(
-            value=estimate.value, low=estimate.low, high=estimate.high, n=estimate.n,
+            value=estimate.value,
+            low=estimate.low,
+            high=estimate.high,
+            n=estimate.n,
             note=estimate.note,
-        )  # fmt: skip
+        )
 
 
 class Summary(WhereGiven):

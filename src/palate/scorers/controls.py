@@ -52,13 +52,14 @@ class ScorerInContext(NamedTuple):
         if self.reads_stranger:
             return []
         every = [*among]
-        by_text = strangers_of(self.context, [it.context for it in every
-                                              if it.scorer == self.scorer])  # fmt: skip
+        by_text = strangers_of(
+            self.context, [it.context for it in every if it.scorer == self.scorer]
+        )
         if by_text:
             return [self._replace(context=context) for context in by_text]
-        by_state = scorers_with_state(self.scorer, "stranger", [
-            it.scorer for it in every if it.context == self.context
-        ])  # fmt: skip
+        by_state = scorers_with_state(
+            self.scorer, "stranger", [it.scorer for it in every if it.context == self.context]
+        )
         return [self._replace(scorer=scorer) for scorer in by_state]
 
 

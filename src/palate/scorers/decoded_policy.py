@@ -75,9 +75,14 @@ class Decoder:
         self.base_info = info_of(guide, named)
         prints = [info_of(part.scorer, named).fingerprint for part in components_of(guide)]
         self.fingerprint = digest(
-            "decoder", policy.info.fingerprint, self.base_info.fingerprint, prints, self.method,
-            self.candidates.k, self.policy_shown,
-        )  # fmt: skip
+            "decoder",
+            policy.info.fingerprint,
+            self.base_info.fingerprint,
+            prints,
+            self.method,
+            self.candidates.k,
+            self.policy_shown,
+        )
         self._last: tuple[Slate, Prepared] | None = None
 
     def _guide(self, named: str) -> TokenGuide | PrefixGuide:
@@ -193,11 +198,17 @@ class DecoderColumn:
         """Yield the sums, as `score`."""
         for k, read in enumerate(prepared):
             by_candidate = self.decoder.sums(read.slate)
-            yield k, Scores(
-                values=tuple(None if sums is None else sums[self.name] for sums in by_candidate),
-                reasons=tuple(TOO_LONG if sums is None else None for sums in by_candidate)
-                if None in by_candidate else (),
-            )  # fmt: skip
+            yield (
+                k,
+                Scores(
+                    values=tuple(
+                        None if sums is None else sums[self.name] for sums in by_candidate
+                    ),
+                    reasons=tuple(TOO_LONG if sums is None else None for sums in by_candidate)
+                    if None in by_candidate
+                    else (),
+                ),
+            )
 
 
 class DecodedPolicy(SteeredPolicy):
@@ -229,9 +240,10 @@ class DecodedPolicy(SteeredPolicy):
         by = {name: np.where(lost, np.nan, sums) for name, sums in by.items()}
         named = {name: by.pop(name) for name in COLUMNS}
         return PolicyScores(
-            **named, reward=np.where(lost, np.nan, reward),
+            **named,
+            reward=np.where(lost, np.nan, reward),
             weighted={float(name): sums for name, sums in by.items()},
-        )  # fmt: skip
+        )
 
 
 class StatefulDecodedPolicy(DecodedPolicy, StatefulPolicy):

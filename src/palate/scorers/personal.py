@@ -136,9 +136,12 @@ class Personal(StatefulScorer[UserStates]):
             return None
         states = self.features.sources[0]
         return StateGuide(
-            states.reader, lambda: states.model, lambda ids: len(ids) - 1, self._of_states,
+            states.reader,
+            lambda: states.model,
+            lambda ids: len(ids) - 1,
+            self._of_states,
             lambda slate: self._questions([slate]),
-        )  # fmt: skip
+        )
 
     def _of_states(self, outputs: Tensor, slates: Sequence[Slate]) -> Tensor:
         torch = import_torch()

@@ -222,8 +222,9 @@ class RewardServer:
                 log.warning(
                     "%s: the first %d scores all lie between 0 and 1; check that the server "
                     "sends raw scores, not probabilities (docs/engines.md)",
-                    self.canonical, SUSPECT,
-                )  # fmt: skip
+                    self.canonical,
+                    SUSPECT,
+                )
 
     def _encoded(self, slate: Slate) -> list[Encoded]:
         assert self.local is not None

@@ -142,6 +142,11 @@ def _share(
     """Share of worlds in which something held; the bar is widened by the noise of so few."""
     noise = ERRORS * math.sqrt(nominal * (1 - nominal) / len(held))
     return WorldCheck(
-        kind=kind, what=what, rows=rows, worlds=len(held), value=float(np.mean(held)),
-        low=max(0.0, min(bar[0], nominal - noise)), high=min(1.0, max(bar[1], nominal + noise)),
-    )  # fmt: skip
+        kind=kind,
+        what=what,
+        rows=rows,
+        worlds=len(held),
+        value=float(np.mean(held)),
+        low=max(0.0, min(bar[0], nominal - noise)),
+        high=min(1.0, max(bar[1], nominal + noise)),
+    )

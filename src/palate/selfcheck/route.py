@@ -106,7 +106,12 @@ def route_checks(seed: int) -> list[WorldCheck]:
                     if figure is not None
                 ]
     route = WorldCheck(
-        kind="route", what="evaluate: verdicts unlike the planted", rows="all", worlds=len(worlds),
-        value=differing, low=0, high=0,
-    )  # fmt: skip
+        kind="route",
+        what="evaluate: verdicts unlike the planted",
+        rows="all",
+        worlds=len(worlds),
+        value=differing,
+        low=0,
+        high=0,
+    )
     return [route, *points]

@@ -43,8 +43,9 @@ class BearerToken:
             return
         refusal = JSONResponse(
             {"detail": "expected `Authorization: Bearer TOKEN` with this server's token"},
-            status_code=401, headers={"WWW-Authenticate": "Bearer"},
-        )  # fmt: skip
+            status_code=401,
+            headers={"WWW-Authenticate": "Bearer"},
+        )
         await refusal(scope, receive, send)
 
     def _allows(self, scope: Scope) -> bool:

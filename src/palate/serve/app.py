@@ -30,11 +30,16 @@ MAX_WAITING = 1024
 REFUSALS: dict[int | str, dict[str, Any]] = {
     status: {"model": Problem, "description": text}
     for status, text in {
-        400: "Not JSON.", 401: "No token, or a wrong one.", 404: "No such row or user.",
-        413: "The body is over 8 MiB.", 422: "A field is wrong, or an answer has no score.",
-        429: "Too many answers wait.", 500: "The scorer failed.", 503: "Loading or stopping.",
+        400: "Not JSON.",
+        401: "No token, or a wrong one.",
+        404: "No such row or user.",
+        413: "The body is over 8 MiB.",
+        422: "A field is wrong, or an answer has no score.",
+        429: "Too many answers wait.",
+        500: "The scorer failed.",
+        503: "Loading or stopping.",
     }.items()
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
@@ -72,10 +77,12 @@ def create_app(
         await run_in_threadpool(queue.join)
 
     app = FastAPI(
-        title="palate serve", lifespan=lifespan,
+        title="palate serve",
+        lifespan=lifespan,
         # Their pages load scripts from elsewhere.
-        docs_url=None, redoc_url=None,
-    )  # fmt: skip
+        docs_url=None,
+        redoc_url=None,
+    )
     app.state.service = RewardService(queue, metrics, spec, settings.ends, settings.feedback)
     for module in (score, openrlhf, vllm, tei, choices):
         app.include_router(module.router, responses=REFUSALS)

@@ -52,10 +52,14 @@ class FeedbackFile:
         the disk is full; then nothing of the row is kept.
         """
         row: dict[str, Any] = {
-            "id": uuid4().hex, "user_id": user, "question": question, "chosen": chosen,
-            "rejected": rejected, "split": "adapt",
+            "id": uuid4().hex,
+            "user_id": user,
+            "question": question,
+            "chosen": chosen,
+            "rejected": rejected,
+            "split": "adapt",
             "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        }  # fmt: skip
+        }
         if turns:
             row["turns"] = [turn.model_dump() for turn in turns]
         read_question(row, subset="all")

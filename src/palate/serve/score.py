@@ -51,18 +51,35 @@ class PastChoice(ExactBody):
 class ScoreItem(ExactBody):
     """Responses to a row of the data, or to a question of a user."""
 
-    model_config = ConfigDict(json_schema_extra={"allOf": [
-        {"oneOf": [
-            {"required": ["row"], "properties": {"row": {"type": "string"}},
-             "not": {"anyOf": [{"required": [name]} for name in OF_A_USER]}},
-            {"required": ["user", "question"], "not": {"required": ["row"]},
-             "properties": {"user": {"type": "string"}, "question": {"type": "string"}}},
-        ]},
-        {"oneOf": [
-            {"required": ["response"], "properties": {"response": {"type": "string"}}},
-            {"required": ["responses"], "properties": {"responses": {"minItems": 1}}},
-        ]},
-    ]})  # fmt: skip
+    model_config = ConfigDict(
+        json_schema_extra={
+            "allOf": [
+                {
+                    "oneOf": [
+                        {
+                            "required": ["row"],
+                            "properties": {"row": {"type": "string"}},
+                            "not": {"anyOf": [{"required": [name]} for name in OF_A_USER]},
+                        },
+                        {
+                            "required": ["user", "question"],
+                            "not": {"required": ["row"]},
+                            "properties": {
+                                "user": {"type": "string"},
+                                "question": {"type": "string"},
+                            },
+                        },
+                    ]
+                },
+                {
+                    "oneOf": [
+                        {"required": ["response"], "properties": {"response": {"type": "string"}}},
+                        {"required": ["responses"], "properties": {"responses": {"minItems": 1}}},
+                    ]
+                },
+            ]
+        }
+    )
     row: Name | None = None
     user: Name | None = None
     """Without profile, choices and traits the data must know the user."""
@@ -167,19 +184,27 @@ def turns_of(turns: Sequence[EarlierMessage], within: str = "") -> tuple[Message
 def _user(item: ScoreItem, field: str) -> User:
     # The row contract says what a post may be: it refuses one that is the question.
     row: Mapping[str, Any] = {
-        "id": "live", "user_id": item.user, "question": item.question, "traits": item.traits,
+        "id": "live",
+        "user_id": item.user,
+        "question": item.question,
+        "traits": item.traits,
         "turns": [turn.model_dump() for turn in item.turns],
         "profile": [post.model_dump(exclude_none=True) for post in item.profile],
-    }  # fmt: skip
+    }
     try:
         question = read_question(row, subset="all")
     except DataError as error:
         named = "user" if error.field == "user_id" else error.field
         raise refusal(f"{field}.{named}", error.problem) from error
     choices = tuple(
-        Choice(question=it.question, chosen=it.chosen, rejected=it.rejected,
-               turns=turns_of(it.turns, f"{field}.choices[{k}]."))
+        Choice(
+            question=it.question,
+            chosen=it.chosen,
+            rejected=it.rejected,
+            turns=turns_of(it.turns, f"{field}.choices[{k}]."),
+        )
         for k, it in enumerate(item.choices)
-    )  # fmt: skip
-    return User(id=question.user_id, posts=question.profile, choices=choices,
-                traits=question.traits)  # fmt: skip
+    )
+    return User(
+        id=question.user_id, posts=question.profile, choices=choices, traits=question.traits
+    )

@@ -6,9 +6,21 @@ import re
 from collections.abc import Sequence
 
 ENDS = (
-    "<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|endoftext|>", "<|end_of_text|>", "<|end|>",
-    "<|eos|>", "<|return|>", "<end_of_turn>", "<eos>", "</s>", "<pad>", "[EOS]", "[PAD]",
-)  # fmt: skip
+    "<|im_end|>",
+    "<|eot_id|>",
+    "<|eom_id|>",
+    "<|endoftext|>",
+    "<|end_of_text|>",
+    "<|end|>",
+    "<|eos|>",
+    "<|return|>",
+    "<end_of_turn>",
+    "<eos>",
+    "</s>",
+    "<pad>",
+    "[EOS]",
+    "[PAD]",
+)
 """What closes a turn in the templates of common models; `--end-of-turn` names another."""
 FIRST_TOKEN = re.compile(r"\s*[<\[]\S{0,30}?[>\]]")
 """A token that a tokenizer puts first, such as BOS."""

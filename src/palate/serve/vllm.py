@@ -141,19 +141,23 @@ def models(request: Request) -> ModelsReply:
 async def classify(body: ClassifyBody, request: Request) -> VllmReply:
     """Score as vLLM's /classify: the raw reward stands in `probs`."""
     values = await _rewards(body, request)
-    return _reply(request, [
-        {"index": k, "label": LABEL, "probs": [value], "num_classes": 1}
-        for k, value in enumerate(values)
-    ])  # fmt: skip
+    return _reply(
+        request,
+        [
+            {"index": k, "label": LABEL, "probs": [value], "num_classes": 1}
+            for k, value in enumerate(values)
+        ],
+    )
 
 
 @router.post("/pooling")
 async def pooling(body: PoolingBody, request: Request) -> VllmReply:
     """Score as vLLM's /pooling."""
     values = await _rewards(body, request)
-    return _reply(request, [
-        {"index": k, "object": "pooling", "data": [value]} for k, value in enumerate(values)
-    ])  # fmt: skip
+    return _reply(
+        request,
+        [{"index": k, "object": "pooling", "data": [value]} for k, value in enumerate(values)],
+    )
 
 
 async def _rewards(body: ClassifyBody, request: Request) -> list[float]:
@@ -190,13 +194,17 @@ def _conversation(messages: list[ChatMessage], user: str | None, resolver: Resol
     except DataError as error:
         raise refusal("messages", error.problem) from error
     return RewardRequest(
-        question=question.content, turns=turns, responses=(response.content,),
+        question=question.content,
+        turns=turns,
+        responses=(response.content,),
         user=resolver.user(user, question.content, "user", turns),
-    )  # fmt: skip
+    )
 
 
 def _reply(request: Request, data: list[dict[str, Any]]) -> VllmReply:
     return VllmReply(
-        id=f"palate-{uuid4().hex}", created=int(time.time()), data=data,
+        id=f"palate-{uuid4().hex}",
+        created=int(time.time()),
+        data=data,
         model=service_of(request).spec,
-    )  # fmt: skip
+    )

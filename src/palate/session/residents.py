@@ -64,8 +64,10 @@ class Residents:
         if expected > room:
             LOG.info(
                 "a model of %.1f GiB is larger than the room for models (%.1f GiB); it is loaded "
-                "alone", expected / GIB, room / GIB,
-            )  # fmt: skip
+                "alone",
+                expected / GIB,
+                room / GIB,
+            )
         gone = False
         for key, model in there.items():
             if resident + expected > room and not model.users:

@@ -234,6 +234,4 @@ def _versions() -> tuple[str, str]:
 def _key(reader: Reader, head: str) -> tuple[object, ...]:
     settings = reader.settings
     how = settings.dtype, choose_device(settings.device), settings.attention
-    return (
-        str(reader.reference), reader.resolved.content, head, *how, settings.trust_remote_code
-    )  # fmt: skip
+    return (str(reader.reference), reader.resolved.content, head, *how, settings.trust_remote_code)

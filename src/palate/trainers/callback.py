@@ -75,9 +75,10 @@ class EvaluationCallback(transformers.TrainerCallback):
         now = time.monotonic()
         values = {
             **{name: value for name, value in logs.items() if name not in LEFT_OUT},
-            "no_end": counts["no_end"] / answers, "unscored": counts["unscored"] / answers,
+            "no_end": counts["no_end"] / answers,
+            "unscored": counts["unscored"] / answers,
             "seconds": round(now - self._began, 3),
-        }  # fmt: skip
+        }
         counts.clear()
         self._began = now
         self.log.write(self._update(state), "train", values)

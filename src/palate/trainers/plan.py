@@ -76,8 +76,10 @@ class TrainingPlan:
             rows=tuple(prompts),
             prompts=tuple(ids[row] for row in prompts),
             shown=tuple(" ".join(turn.content for turn in it) for it in prompts.values()),
-            n=self.evaluation.n, reward=self.held_out_reward, stranger_reward=self.stranger_reward,
-        )  # fmt: skip
+            n=self.evaluation.n,
+            reward=self.held_out_reward,
+            stranger_reward=self.stranger_reward,
+        )
 
     @property
     def fingerprints(self) -> tuple[str, ...]:
@@ -113,30 +115,35 @@ class TrainingPlan:
         evaluation = asdict(self.evaluation)
         del evaluation["held_out"]  # the rows say who is
         shown = {
-            "policy_context": self.policy_context.spec, "context": self.reward.context.spec,
+            "policy_context": self.policy_context.spec,
+            "context": self.reward.context.spec,
             "shown_by": [
                 getattr(context, "fingerprint", None)
                 for context in (self.policy_context, self.reward.context)
             ],
-        }  # fmt: skip
+        }
         return Manifest.of(
             KIND,
             {
                 "benchmark": train.name,
                 "name": f"{self.policy.spec} {self.recipe.algorithm} {self.reward.spec} "
                 f"{self.reward.context.spec}",
-                "policy": self.model.content, "scorer": self.reward.spec,
-                "fingerprints": list(self.fingerprints), **shown,
+                "policy": self.model.content,
+                "scorer": self.reward.spec,
+                "fingerprints": list(self.fingerprints),
+                **shown,
                 "recipe": self.recipe_document,
                 "lora": None if self.lora is None else asdict(self.lora),
                 "rows": [content_hash(train.rows), content_hash(held_out.rows)],
                 "everyone": [train.content_hash, held_out.content_hash],
                 "history": [train.history_hash, held_out.history_hash],
                 "evaluation": evaluation,
-                "scale": self.rewarding.scale, "no_end": self.rewarding.no_end,
+                "scale": self.rewarding.scale,
+                "no_end": self.rewarding.no_end,
                 "qualities": {measure.spec: measure.fingerprint for measure in self.measures},
-                "device": self.device.split(":", maxsplit=1)[0], "seed": self.seed,
+                "device": self.device.split(":", maxsplit=1)[0],
+                "seed": self.seed,
                 **({"template": dict(self.template)} if self.template else {}),
             },
             details=tuple(measure.details for measure in self.measures),
-        )  # fmt: skip
+        )

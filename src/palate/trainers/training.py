@@ -68,10 +68,16 @@ def train_policy(plan: TrainingPlan, folder: Path, start: Start, *, tensorboard:
         plan.recipe, function, plan.held_out(ids), plan.updates, log, folder, start, set_scale
     )
     trainer = build_trainer(
-        plan.recipe, base.model, base.tokenizer,
+        plan.recipe,
+        base.model,
+        base.tokenizer,
         [{"prompt": _safe(prompt, base.template), "row": row} for row, prompt in prompts.items()],
-        function, folder / CHECKPOINTS, device=plan.device, lora=plan.lora, callbacks=[callback],
-    )  # fmt: skip
+        function,
+        folder / CHECKPOINTS,
+        device=plan.device,
+        lora=plan.lora,
+        callbacks=[callback],
+    )
     function.ends = frozenset(trainer.eos_token_ids)
     callback.writer = AnswerWriter(
         trainer, _reference(plan, trainer), plan.recipe.answers, plan.recipe.temperature, plan.seed
@@ -95,11 +101,15 @@ def train_policy(plan: TrainingPlan, folder: Path, start: Start, *, tensorboard:
     if plan.lora is not None:
         model = model.merge_and_unload()
     facts = {
-        "base": {"reference": named(Reference.parse(str(plan.policy.reference))),
-                 "content": plan.model.content},
-        "scorer": plan.reward.spec, "context": plan.reward.context.spec,
-        "recipe": plan.recipe_document, "lora": None if plan.lora is None else asdict(plan.lora),
-    }  # fmt: skip
+        "base": {
+            "reference": named(Reference.parse(str(plan.policy.reference))),
+            "content": plan.model.content,
+        },
+        "scorer": plan.reward.spec,
+        "context": plan.reward.context.spec,
+        "recipe": plan.recipe_document,
+        "lora": None if plan.lora is None else asdict(plan.lora),
+    }
     base.tokenizer.chat_template = template_of_model
     with new_folder(folder / POLICY) as made:
         save(model.to("cpu"), base.tokenizer, made, facts)
@@ -118,10 +128,12 @@ def base_scale(
     """
     rows = shuffled([row.id for row in plan.split.train.rows], "probes", plan.seed)[:PROBES]
     written = writer.write([ids[row] for row in rows], PROBE_ANSWERS, progress)
-    values = plan.reward.values([
-        RewardRequest(row=row, responses=tuple(answer.text for answer in answers))
-        for row, answers in zip(rows, written, strict=True)
-    ])  # fmt: skip
+    values = plan.reward.values(
+        [
+            RewardRequest(row=row, responses=tuple(answer.text for answer in answers))
+            for row, answers in zip(rows, written, strict=True)
+        ]
+    )
     scale = Scale.of([[value.value for value in of_row] for of_row in values])
     return scale.model_copy(update={"policy": plan.policy.spec})
 

@@ -32,9 +32,13 @@ class QuestionRow(Record):
     def of(cls, row: Question, **values: Any) -> Self:
         """Return what is held of a row, with the values of a subclass."""
         return cls(
-            id=row.id, content_hash=row.content, question_hash=VerdictRow.hash_of(row.key),
-            user=row.user_id, mirror_of=getattr(row, "mirror_of", None), **values,
-        )  # fmt: skip
+            id=row.id,
+            content_hash=row.content,
+            question_hash=VerdictRow.hash_of(row.key),
+            user=row.user_id,
+            mirror_of=getattr(row, "mirror_of", None),
+            **values,
+        )
 
 
 def question_hashes(pairs: Dataset) -> list[str]:
@@ -125,13 +129,17 @@ class UseResult(QuestionResult[S, R], ABC):
         `cells` says what made each scorer's values; where `mirrored`, units are couples.
         """
         return Downstream(
-            kind=self.kind, of=of, samples=samples, values=values,
+            kind=self.kind,
+            of=of,
+            samples=samples,
+            values=values,
             rows={row.id: row.content_hash for row in self.rows},
-            users=np.array(self.users), questions=np.array(self.questions),
+            users=np.array(self.users),
+            questions=np.array(self.questions),
             mirrors=np.array(self.mirrors) if mirrored else None,
             origins={
                 key: Origin(cell.models, cell.fingerprints, self.where)
                 for key, cell in cells.items()
             },
             complete=complete,
-        )  # fmt: skip
+        )

@@ -78,11 +78,15 @@ def validity(
     manifest = Manifest.of(
         Validity.kind,
         {
-            "benchmark": first.benchmark, "name": first.policy, "of": [*map(_name, both)],
-            "k": k, "metrics": list(metrics), "seed": seed,
+            "benchmark": first.benchmark,
+            "name": first.policy,
+            "of": [*map(_name, both)],
+            "k": k,
+            "metrics": list(metrics),
+            "seed": seed,
         },
         inputs={_name(result): result.content_hash for result in both},
-    )  # fmt: skip
+    )
     place = picked[0].folder
     folder = manifest.renew(Path(root) if place is None else place.parents[2])
     result = Validity(summary, folder)
@@ -164,13 +168,14 @@ def compare_coefficients(
     picked = {one for quality in downstream for one in quality.values}
     repeated = {name for side in sides for name in side.same}
     return ValiditySummary(
-        coefficients=tuple(coefficients), differences=differences,
+        coefficients=tuple(coefficients),
+        differences=differences,
         too_few=tuple(dict.fromkeys(few)),
         benchmark_only=tuple(sorted(ran - picked - repeated)),
         downstream_only=tuple(sorted(picked - ran)),
         context_independent=tuple(sorted({scorer for scorer, _ in repeated & picked})),
         noisy=tuple(_noisy(runs, picked)),
-    )  # fmt: skip
+    )
 
 
 def _noisy(runs: Iterable[Run], picked: Collection[CellKey]) -> Iterator[NoisyRun]:
@@ -207,17 +212,22 @@ def _coefficients(matched: MatchedMetric, seed: int) -> Coefficients:
     known = reliability(table.values, table.clusters)
     picked = reliability(quality.values, quality.clusters)
     return Coefficients(
-        benchmark=matched.benchmark, metric=matched.metric, downstream=downstream.of,
+        benchmark=matched.benchmark,
+        metric=matched.metric,
+        downstream=downstream.of,
         scorers=tuple(
             ScorerValues(scorer=scorer, context=context, metric_value=a, downstream_value=b)
             for (scorer, context), a, b in zip(matched.scorers, x, y, strict=True)
         ),
-        constant=matched.constant, n=len(table.clusters), n_largest=matched.n_largest,
+        constant=matched.constant,
+        n=len(table.clusters),
+        n_largest=matched.n_largest,
         smallest=matched.smallest,
         agreements=rank_agreement(x, y, seed=seed),
-        reliability=known, downstream_reliability=picked,
+        reliability=known,
+        downstream_reliability=picked,
         noise_ceiling=None
         if known is None or picked is None
         else math.sqrt(known.value * picked.value),
         power=rank_power(len(x), seed=seed),
-    )  # fmt: skip
+    )

@@ -57,15 +57,17 @@ def _difference(first: MatchedMetric, second: MatchedMetric, seed: int) -> Diffe
     quality = downstream.table(common).figures
     x1, x2 = (side.table.figures for side in (first, second))
     return Difference(
-        first=(first.benchmark, first.metric), second=(second.benchmark, second.metric),
-        downstream=downstream.of, n=len(common),
+        first=(first.benchmark, first.metric),
+        second=(second.benchmark, second.metric),
+        downstream=downstream.of,
+        n=len(common),
         tau=agreement_difference(
             [x1[name] for name in common],
             [x2[name] for name in common],
             [quality[name] for name in common],
             seed=seed,
         ),
-    )  # fmt: skip
+    )
 
 
 def _common(first: MatchedMetric, second: MatchedMetric) -> list[tuple[str, str]]:

@@ -79,9 +79,14 @@ def match(side: MetricColumn, downstream: Downstream) -> MatchedMetric | None:
     moved = {one: own for one, own in both.items() if one not in constant}
     counts = {one: own.n for one, own in moved.items()}
     return MatchedMetric(
-        side.benchmark, side.metric, downstream, common_units(moved, side.metric),
-        max(counts.values()), min(counts, key=counts.__getitem__), constant,
-    )  # fmt: skip
+        side.benchmark,
+        side.metric,
+        downstream,
+        common_units(moved, side.metric),
+        max(counts.values()),
+        min(counts, key=counts.__getitem__),
+        constant,
+    )
 
 
 def refuse_other_questions(runs: Sequence[Run], downstream: Downstream) -> None:

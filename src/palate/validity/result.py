@@ -117,9 +117,13 @@ class Validity(Result):
             of = each.downstream
             for scorer in each.scorers:
                 yield ValidityRow(
-                    benchmark=each.benchmark, metric=each.metric, policy=of.policy,
-                    quality=of.quality, k=of.k, **scorer.model_dump(),
-                ).model_dump_json()  # fmt: skip
+                    benchmark=each.benchmark,
+                    metric=each.metric,
+                    policy=of.policy,
+                    quality=of.quality,
+                    k=of.k,
+                    **scorer.model_dump(),
+                ).model_dump_json()
 
     @classmethod
     def read(cls, folder: Path) -> Self:

@@ -97,11 +97,19 @@ def score_samples(
             )
         scored = _rows(pairs, samples, gather(computation, sampled, samples, passes))
         summary = ScoresSummary(
-            benchmark=pairs.name, scorer=spec, context=job.context.spec, oracle=oracle,
-            models=computation.models, fingerprints=computation.fingerprints, policy=samples.policy,
-            samples=samples.content, n_rows=len(scored), n_samples=samples.n,
-            unscored_reasons=SampleScores.count(scored), notes=job.notes,
-        )  # fmt: skip
+            benchmark=pairs.name,
+            scorer=spec,
+            context=job.context.spec,
+            oracle=oracle,
+            models=computation.models,
+            fingerprints=computation.fingerprints,
+            policy=samples.policy,
+            samples=samples.content,
+            n_rows=len(scored),
+            n_samples=samples.n,
+            unscored_reasons=SampleScores.count(scored),
+            notes=job.notes,
+        )
         result = SampleScores(summary, scored, folder)
         if folder is not None:
             result.save()

@@ -61,9 +61,13 @@ class BlindScorers:
         n = len(self._styles)
         sides: Sequence[Any] = [side for k in (0, 1) for side in (pair[k] for pair in self._styles)]
         choices = Choices(
-            np.array(sides), users[:n], np.arange(n), np.arange(n, 2 * n),
-            users=int(users[:n].max()) + 1, question=np.tile(questions[:n], 2),
-        )  # fmt: skip
+            np.array(sides),
+            users[:n],
+            np.arange(n),
+            np.arange(n, 2 * n),
+            users=int(users[:n].max()) + 1,
+            question=np.tile(questions[:n], 2),
+        )
         fold = folds(choices, FOLDS, rng("blind", seed))
         margins = np.zeros(n)
         for k in range(FOLDS):

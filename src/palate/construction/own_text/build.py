@@ -69,14 +69,18 @@ class OwnTextBuild:
 
     def document(self) -> dict[str, Any]:
         """Return it as the JSON document that is its manifest."""
-        return as_document(KIND, {
-            "sources": dict(self.sources), "options": dict(self.options),
-            "rows": {split: dict(counts) for split, counts in self.rows.items()},
-            "dropped": {what: dict(counts) for what, counts in self.dropped.items()},
-            "undated_profile_items": self.undated,
-            "blind_scorers": {name: asdict(estimate) for name, estimate in self.blind.items()},
-            "rows_hash": self.rows_hash,
-        })  # fmt: skip
+        return as_document(
+            KIND,
+            {
+                "sources": dict(self.sources),
+                "options": dict(self.options),
+                "rows": {split: dict(counts) for split, counts in self.rows.items()},
+                "dropped": {what: dict(counts) for what, counts in self.dropped.items()},
+                "undated_profile_items": self.undated,
+                "blind_scorers": {name: asdict(estimate) for name, estimate in self.blind.items()},
+                "rows_hash": self.rows_hash,
+            },
+        )
 
 
 def build_own_text(
@@ -113,10 +117,14 @@ def build_own_text(
     if rejected != OTHERS:
         answers = Answers(rejected, session or default_session(), settings, start)
     options = {
-        "layout": layout, "rejected": rejected, "policy": answers and answers.fingerprint,
-        "adapt": adapt, "seed": settings.seed, "skip_bad_rows": skip_bad_rows,
+        "layout": layout,
+        "rejected": rejected,
+        "policy": answers and answers.fingerprint,
+        "adapt": adapt,
+        "seed": settings.seed,
+        "skip_bad_rows": skip_bad_rows,
         **({"order_as_in_file": True} if order_as_in_file else {}),
-    }  # fmt: skip
+    }
     try:
         with closing(Spool()) as spool:
             selection = RowSelection(
@@ -140,10 +148,15 @@ def build_own_text(
     except sqlite3.Error as error:
         raise ResourceError(f"the temporary file of the build: {error}; see TMPDIR") from error
     build = OwnTextBuild(
-        output, {path.name: hash_of_file(path) for path in files}, options, rows,
-        selection.dropped(), selection.undated, blind.accuracies(settings.seed),
+        output,
+        {path.name: hash_of_file(path) for path in files},
+        options,
+        rows,
+        selection.dropped(),
+        selection.undated,
+        blind.accuracies(settings.seed),
         hash_of_file(output),
-    )  # fmt: skip
+    )
     write_manifest(output, build.document())
     return build
 

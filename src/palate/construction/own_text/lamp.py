@@ -91,8 +91,9 @@ def _task(outputs: Path) -> str:
     if match[1] not in TASKS:
         raise DataError(
             f"{name} asks for a label, so it holds no text of a user's; take LaMP 4, 5, 6 or 7",
-            file=str(outputs), field="task",
-        )  # fmt: skip
+            file=str(outputs),
+            field="task",
+        )
     return match[1]
 
 

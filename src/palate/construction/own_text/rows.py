@@ -33,8 +33,9 @@ def _entry(row: Mapping[str, Any]) -> OwnTextEntry:
     if row.get("turns"):
         raise DataError(
             "pairs of own texts are built for questions of one turn; leave the row out, or write "
-            "the conversation into its question", field="turns",
-        )  # fmt: skip
+            "the conversation into its question",
+            field="turns",
+        )
     text = possible_text(row, "reference") or possible_text(row, "chosen")
     if not text:
         raise DataError("expected the user's own text here or in `chosen`", field="reference")

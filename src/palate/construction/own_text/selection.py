@@ -49,9 +49,10 @@ class RowSelection:
         """Return in words why rows are missing."""
         parts = [
             f"{n:,} {what}: {reason}"
-            for what, counts in self.dropped().items() if what != ROWS_TO_ADAPT
+            for what, counts in self.dropped().items()
+            if what != ROWS_TO_ADAPT
             for reason, n in counts.items()
-        ]  # fmt: skip
+        ]
         return "; ".join(parts) or "the source is empty"
 
     def read(self, entries: Entries) -> None:
@@ -99,16 +100,19 @@ class RowSelection:
                 self._counts[ROWS_TO_ADAPT][REPEATED] += 1
             return
         if not any(item.text for item in entry.earlier):
-            raise DataError(f"the user {entry.user!r} of {entry.id!r} has no earlier text",
-                            field="profile")  # fmt: skip
+            raise DataError(
+                f"the user {entry.user!r} of {entry.id!r} has no earlier text", field="profile"
+            )
         items = list(self._safe(entry))
         if not items:
             self._counts[TEST][NO_PROFILE] += 1
             return
         row = {
-            **_columns(entry, entry.question, entry), "id": entry.id, "split": "test",
+            **_columns(entry, entry.question, entry),
+            "id": entry.id,
+            "split": "test",
             "profile": _posts(items),
-        }  # fmt: skip
+        }
         if not self._spool.add(row, entry.id, entry.source, entry.date):
             raise DataError(f"the id {entry.id!r} is there twice", field="id")
         for item in items:
@@ -125,9 +129,11 @@ class RowSelection:
         written: OwnTextEntry | EarlierText,
     ) -> bool:
         row = {
-            **_columns(entry, question, written), "split": ADAPT, "profile": [],
+            **_columns(entry, question, written),
+            "split": ADAPT,
+            "profile": [],
             "id": f"adapt-{digest(entry.user, name)[:16]}",
-        }  # fmt: skip
+        }
         return self._spool.add(row, name, source, written.date)
 
     def _safe(self, entry: OwnTextEntry) -> Iterator[EarlierText]:
@@ -169,9 +175,11 @@ def _columns(
     entry: OwnTextEntry, question: str, written: OwnTextEntry | EarlierText
 ) -> dict[str, Any]:
     columns = {
-        "user_id": entry.user, "question": question, "chosen": written.text,
+        "user_id": entry.user,
+        "question": question,
+        "chosen": written.text,
         "reference": written.text,
-    }  # fmt: skip
+    }
     known = {"category": entry.category, "date": written.date}
     return columns | {name: value for name, value in known.items() if value}
 

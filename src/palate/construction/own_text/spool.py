@@ -72,11 +72,16 @@ class Spool:
             "INSERT OR IGNORE INTO rows (split, id, user, question, text, date, start, row, kept)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, 1)",
             (
-                row["split"], name, row["user_id"], text_key(source), text_key(row["chosen"]), date,
+                row["split"],
+                name,
+                row["user_id"],
+                text_key(source),
+                text_key(row["chosen"]),
+                date,
                 _microseconds(date),
                 canonical_json({"source": source, **row}),
             ),
-        )  # fmt: skip
+        )
         return bool(new.rowcount)
 
     def index(self) -> None:
@@ -120,9 +125,12 @@ class Spool:
             (split,),
         ).fetchone()
         return {
-            "rows": rows, "users": users, "inputs": inputs, "against_authors": int(authors),
+            "rows": rows,
+            "users": users,
+            "inputs": inputs,
+            "against_authors": int(authors),
             "against_model": rows - int(authors),
-        }  # fmt: skip
+        }
 
     def users(self) -> list[str]:
         """Return the users of adapt rows that are kept, in the order of the source."""
@@ -135,15 +143,18 @@ class Spool:
         """Return the rows of one user that are kept."""
         listed = self.db.execute(
             "SELECT n, user, question, text, date, row FROM rows"
-            " WHERE split = ? AND user = ? AND kept ORDER BY n", (split, user),
-        )  # fmt: skip
+            " WHERE split = ? AND user = ? AND kept ORDER BY n",
+            (split, user),
+        )
         return [_spooled(line) for line in listed.fetchall()]
 
     def get(self, n: int) -> Spooled:
         """Return a row."""
-        return _spooled(self.db.execute(
-            "SELECT n, user, question, text, date, row FROM rows WHERE n = ?", (n,)
-        ).fetchone())  # fmt: skip
+        return _spooled(
+            self.db.execute(
+                "SELECT n, user, question, text, date, row FROM rows WHERE n = ?", (n,)
+            ).fetchone()
+        )
 
     def other_texts(self, row: Spooled) -> Iterator[list[str]]:
         """Yield other users' texts on the same input by the hundred, those of rows left out too."""

@@ -42,9 +42,11 @@ def _choice(peek: Peek, options: LayoutOptions) -> LayoutMatch | str:
     text = items.first(RESPONSE)
     source = f"{about}.{prompt}" if about else prompt
     read = {
-        "question": source, "responses": f"{column}.{text}" if text else column,
-        "choice": f"{choice} (counted from 0)", **({"user_id": who} if who else {}),
-    }  # fmt: skip
+        "question": source,
+        "responses": f"{column}.{text}" if text else column,
+        "choice": f"{choice} (counted from 0)",
+        **({"user_id": who} if who else {}),
+    }
     used = {column, choice, about or prompt, *filter(None, (who,))}
 
     def to_rows(number: int, row: Row) -> Iterator[dict[str, Any]]:
@@ -64,11 +66,13 @@ def _choice(peek: Peek, options: LayoutOptions) -> LayoutMatch | str:
         for k in range(len(texts)):
             if k != int(best):
                 yield {
-                    **plain_columns(row, used), **exchanged(both),
+                    **plain_columns(row, used),
+                    **exchanged(both),
                     "id": f"{row.get('id', number)}-{k + 1}" if len(texts) > 2 else row.get("id"),
-                    "chosen": both.responses[int(best)], "rejected": both.responses[k],
+                    "chosen": both.responses[int(best)],
+                    "rejected": both.responses[k],
                     **({"user_id": row.get(who)} if who else {}),
-                }  # fmt: skip
+                }
 
     return LayoutMatch("choice", read, to_rows)
 

@@ -10,27 +10,73 @@ from palate.errors import DataError, UsageError
 
 Row = Mapping[str, Any]
 QUESTION = (
-    "question", "prompt", "user_prompt", "instruction", "query", "input", "post", "history",
+    "question",
+    "prompt",
+    "user_prompt",
+    "instruction",
+    "query",
+    "input",
+    "post",
+    "history",
     "context",
-)  # fmt: skip
+)
 WHO = (
-    "user_id", "user", "voter", "judge", "judge_id", "annotator", "annotator_id", "worker",
-    "worker_id", "rater", "rater_id", "labeler", "labeler_id", "participant", "participant_id",
-    "person_id", "assessor", "reviewer_id", "author_id",
-)  # fmt: skip
+    "user_id",
+    "user",
+    "voter",
+    "judge",
+    "judge_id",
+    "annotator",
+    "annotator_id",
+    "worker",
+    "worker_id",
+    "rater",
+    "rater_id",
+    "labeler",
+    "labeler_id",
+    "participant",
+    "participant_id",
+    "person_id",
+    "assessor",
+    "reviewer_id",
+    "author_id",
+)
 CHOICE = (
-    "winner", "vote", "preference", "preferred", "preferred_response", "choice", "label", "labels",
-    "better", "better_response_id", "human_preference", "overall_preference", "preference_strength",
+    "winner",
+    "vote",
+    "preference",
+    "preferred",
+    "preferred_response",
+    "choice",
+    "label",
+    "labels",
+    "better",
+    "better_response_id",
+    "human_preference",
+    "overall_preference",
+    "preference_strength",
     "preference_label",
-)  # fmt: skip
+)
 ID = ("id", "prompt_id", "question_id", "row_id", "pair_id", "comparison_id", "uid", "_id")
 DATE = ("date", "timestamp", "tstamp", "created_at", "datetime")
 SCORE = ("overall_score", "score", "rating", "reward", "helpfulness", "label", "rank")
 RESPONSE = ("response", "model_response", "completion", "answer", "output", "text")
 STEMS = (
-    "response", "answer", "output", "completion", "conversation", "text", "candidate",
-    "generation", "reply", "summary", "option", "human_ref", "messages", "chat",
-)  # fmt: skip
+    "response",
+    "answer",
+    "output",
+    "completion",
+    "conversation",
+    "text",
+    "candidate",
+    "generation",
+    "reply",
+    "summary",
+    "option",
+    "human_ref",
+    "messages",
+    "chat",
+)
 ENDINGS = (("a", "b"), ("1", "2"), ("0", "1"), ("left", "right"))
 ENDED = re.compile(rf"({'|'.join(STEMS)})[_ -]?(a|b|left|right|\d+)", re.IGNORECASE)
 PEEK = 500

@@ -11,10 +11,17 @@ from palate.errors import DataError
 from palate.records import Message, normal_form
 
 ROLES = {
-    "user": "user", "human": "user", "prompter": "user",
-    "assistant": "assistant", "gpt": "assistant", "bot": "assistant", "model": "assistant",
-    "chatgpt": "assistant", "system": "system", "developer": "system",
-}  # fmt: skip
+    "user": "user",
+    "human": "user",
+    "prompter": "user",
+    "assistant": "assistant",
+    "gpt": "assistant",
+    "bot": "assistant",
+    "model": "assistant",
+    "chatgpt": "assistant",
+    "system": "system",
+    "developer": "system",
+}
 """Names of roles in public files → the three of a chat template."""
 TRANSCRIPT = re.compile(r"(?:\A|\n\n) ?(Human|Assistant):[ \n]?")
 SPACE = re.compile(r"\s+")

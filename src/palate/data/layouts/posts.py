@@ -77,8 +77,10 @@ class WithPosts:
                 yield number, row
                 continue
             if row.get("profile"):
-                yield number, DataError("holds posts, and --posts too: which are meant?",
-                                        field="profile")  # fmt: skip
+                yield (
+                    number,
+                    DataError("holds posts, and --posts too: which are meant?", field="profile"),
+                )
                 continue
             named = tidied({name: row.get(name) for name in ("user_id", "id")})
             user = str(named["id"] if named["user_id"] is None else named["user_id"])
@@ -89,5 +91,6 @@ class WithPosts:
             first = next(iter(sorted(self.unknown)), "none")
             raise DataError(
                 f"no user of the rows has a post there (rows: {first!r}, posts: "
-                f"{next(iter(self.posts), 'none')!r})", file=self.source,
-            )  # fmt: skip
+                f"{next(iter(self.posts), 'none')!r})",
+                file=self.source,
+            )

@@ -94,9 +94,12 @@ def _rewardbench_2(peek: Peek, options: LayoutOptions) -> LayoutMatch | str:
         for k, chosen in enumerate(better, 1):
             for j, rejected in enumerate(worse, 1):
                 yield {
-                    **rest, **exchanged(question), "id": f"{name}-{k}-{j}",
-                    "chosen": chosen, "rejected": rejected,
-                }  # fmt: skip
+                    **rest,
+                    **exchanged(question),
+                    "id": f"{name}-{k}-{j}",
+                    "chosen": chosen,
+                    "rejected": rejected,
+                }
 
     return LayoutMatch("rewardbench-2", read, to_rows)
 

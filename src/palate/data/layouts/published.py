@@ -69,9 +69,11 @@ def _personalllm(peek: Peek, options: LayoutOptions) -> LayoutMatch | str:
     if missing:
         return f"no column {missing[0]!r}"
     read = {
-        "question": "prompt_1 …", "responses": "response_1_a, response_1_b …",
-        "choice": "chosen_1 … (a, b or the text)", "user_id": "person_id",
-    }  # fmt: skip
+        "question": "prompt_1 …",
+        "responses": "response_1_a, response_1_b …",
+        "choice": "chosen_1 … (a, b or the text)",
+        "user_id": "person_id",
+    }
 
     def to_rows(number: int, row: Row) -> Iterator[dict[str, Any]]:
         person = row.get("person_id", number)
@@ -88,9 +90,12 @@ def _personalllm(peek: Peek, options: LayoutOptions) -> LayoutMatch | str:
                 raise DataError(f"{choice!r} is neither a nor b", field=f"chosen_{k}")
             better, worse = (first, second) if choice in ("a", first) else (second, first)
             yield {
-                "id": f"{person}-{k}", "user_id": person, "question": row[f"prompt_{k}"],
-                "chosen": better, "rejected": worse,
-            }  # fmt: skip
+                "id": f"{person}-{k}",
+                "user_id": person,
+                "question": row[f"prompt_{k}"],
+                "chosen": better,
+                "rejected": worse,
+            }
         if not some:
             raise DataError("missing", field=f"prompt_{numbers[0]}")
 

@@ -57,10 +57,11 @@ def _rated(peek: Peek, options: LayoutOptions) -> LayoutMatch | str:
     lowest = score.startswith("rank")
     used = {column, prompt, *filter(None, (who,)), score}
     read = {
-        "question": prompt, "responses": described,
+        "question": prompt,
+        "responses": described,
         **_scored(column, score, inner.rows, lowest, options),
         **({"user_id": who} if who else {}),
-    }  # fmt: skip
+    }
 
     def to_rows(number: int, row: Row) -> Iterator[dict[str, Any]]:
         rest = plain_columns(row, used)
@@ -108,10 +109,11 @@ def _rated_rows(peek: Peek, options: LayoutOptions) -> LayoutMatch | str:
     who, lowest = who_column(peek), score == "rank"
     used = {prompt, text, score, *filter(None, (who,))}
     read = {
-        "question": prompt, "responses": f"{text}, a row each",
+        "question": prompt,
+        "responses": f"{text}, a row each",
         **_scored("", score, (), lowest, options),
         **({"user_id": who} if who else {}),
-    }  # fmt: skip
+    }
 
     def common(row: Row) -> object:
         return repr(row.get(prompt)), repr(row.get(who)) if who else None
@@ -149,14 +151,22 @@ def _pairs(
         if read.responses[better] == read.responses[worse]:
             continue  # the same text twice: nothing to choose
         tie = rated[better].score == rated[worse].score
-        ratings = {} if lowest else {
-            "chosen_rating": rated[better].score, "rejected_rating": rated[worse].score,
-        }  # fmt: skip
+        ratings = (
+            {}
+            if lowest
+            else {
+                "chosen_rating": rated[better].score,
+                "rejected_rating": rated[worse].score,
+            }
+        )
         yield {
-            **exchanged(read), "id": f"{better + 1}-{worse + 1}",
-            "chosen": read.responses[better], "rejected": read.responses[worse],
-            **({"tie": True} if tie else {}), **ratings,
-        }  # fmt: skip
+            **exchanged(read),
+            "id": f"{better + 1}-{worse + 1}",
+            "chosen": read.responses[better],
+            "rejected": read.responses[worse],
+            **({"tie": True} if tie else {}),
+            **ratings,
+        }
 
 
 def _score(value: object, field: str) -> float:

@@ -73,9 +73,10 @@ def recognised(peek: Peek, options: LayoutOptions) -> LayoutMatch | None:
     if options.name == CONTRACT or is_contract(peek, options):
         return None
     fitting = [
-        (layout, reading) for layout in LAYOUTS.values()
+        (layout, reading)
+        for layout in LAYOUTS.values()
         if isinstance(reading := layout.recognise(peek, options), LayoutMatch)
-    ]  # fmt: skip
+    ]
     if len(fitting) > 1:
         names = " and ".join(layout.name for layout, _ in fitting)
         raise UsageError(f"could be of layout {names}; say which with --layout NAME")

@@ -89,9 +89,10 @@ def _vote(peek: Peek, options: LayoutOptions) -> LayoutMatch | str:
                 **({"user_id": user} if user is not None else {}),
                 **(
                     {"chosen_rating": rated[order[0]], "rejected_rating": rated[order[1]]}
-                    if rated else {}
+                    if rated
+                    else {}
                 ),
-            }  # fmt: skip
+            }
 
     vote = ballot.columns[0] if ballot and len(ballot.columns) == 1 else None
     return LayoutMatch("vote", read, to_rows, vote=vote)
@@ -133,9 +134,11 @@ def _by_scores(peek: Peek, two: TwoResponses) -> Ballot | None:
     for stem in SCORES:
         for gap in ("_", "", " "):
             scores = [
-                name for ending in two.endings for name in peek.columns
+                name
+                for ending in two.endings
+                for name in peek.columns
                 if name.lower() == f"{stem}{gap}{ending}"
-            ]  # fmt: skip
+            ]
             if len(scores) == 2:
                 both = (scores[0], scores[1])
                 better = "lower" if stem == "rank" else "higher"
@@ -188,8 +191,11 @@ def _side(row: Row, value: object, choice: str, read: Mapping[str, Side]) -> Sid
         raise DataError("true or false does not say which response", field=choice)
     side = by_model(row, ("model_a", "model_b")).get(spelled(value)) or read.get(spelled(value))
     if side is None:
-        raise DataError(f"the vote {value!r} is not known; say what it means with --vote "
-                        f"{value}=first, second or tie", field=choice)  # fmt: skip
+        raise DataError(
+            f"the vote {value!r} is not known; say what it means with --vote "
+            f"{value}=first, second or tie",
+            field=choice,
+        )
     return side
 
 

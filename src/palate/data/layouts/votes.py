@@ -11,13 +11,29 @@ from palate.errors import UsageError
 Side = Literal["first", "second", "tie"]
 SIDES: tuple[Side, ...] = ("first", "second", "tie")
 TIES = (
-    "tie", "tie (bothbad)", "tie (both bad)", "both bad", "both_bad", "bothbad", "both", "neither",
-    "equal", "draw", "same", "none", "no preference", "no_preference", "undecided",
-)  # fmt: skip
+    "tie",
+    "tie (bothbad)",
+    "tie (both bad)",
+    "both bad",
+    "both_bad",
+    "bothbad",
+    "both",
+    "neither",
+    "equal",
+    "draw",
+    "same",
+    "none",
+    "no preference",
+    "no_preference",
+    "undecided",
+)
 WORDS: dict[str, Side] = {
-    "first": "first", "second": "second", "left": "first", "right": "second",
+    "first": "first",
+    "second": "second",
+    "left": "first",
+    "right": "second",
     **dict.fromkeys(TIES, "tie"),
-}  # fmt: skip
+}
 STEMS = ("", "model", "response", "answer", "output", "completion", "assistant", "option", "side")
 
 

@@ -163,8 +163,11 @@ def _text_of(content: str | list[Any] | None) -> tuple[str, bool]:
     if not isinstance(content, list):
         return content or "", False
     parts = [part if isinstance(part, dict) else {"type": "text", "text": part} for part in content]
-    texts = [part["text"] for part in parts if isinstance(part.get("text"), str)
-             and part.get("type") not in THOUGHTS]  # fmt: skip
+    texts = [
+        part["text"]
+        for part in parts
+        if isinstance(part.get("text"), str) and part.get("type") not in THOUGHTS
+    ]
     return "".join(texts), any(part.get("type") in THOUGHTS for part in parts)
 
 

@@ -9,24 +9,40 @@ from typing import Any, NamedTuple
 REFUSED = {401: "the key was refused", 403: "access was refused", 404: "no such path or model"}
 NO_CREDIT = 402
 SPENT = {
-    "insufficient_quota", "insufficient_user_quota", "exceeded_current_quota_error",
-    "billing_hard_limit_reached", "billing_not_active", "billing_error",
-    "insufficient_balance", "insufficient_credits", "payment_required", "arrearage",
-}  # fmt: skip
+    "insufficient_quota",
+    "insufficient_user_quota",
+    "exceeded_current_quota_error",
+    "billing_hard_limit_reached",
+    "billing_not_active",
+    "billing_error",
+    "insufficient_balance",
+    "insufficient_credits",
+    "payment_required",
+    "arrearage",
+}
 """Codes of an account that may spend no more: waiting helps no request."""
 NO_MODEL = re.compile(
     r"model\b.{0,80}\bnot (exist|found)|not a valid model|(invalid|unknown)[ _]model", re.IGNORECASE
 )
 OF_ONE_REQUEST = {
-    "context_length_exceeded", "string_above_max_length", "content_filter",
-    "content_policy_violation", "invalid_prompt",
-}  # fmt: skip
+    "context_length_exceeded",
+    "string_above_max_length",
+    "content_filter",
+    "content_policy_violation",
+    "invalid_prompt",
+}
 """Codes that speak of one request's text, and say nothing of the others."""
 TOO_LARGE = 413
 FIELDS = (
-    "temperature", "max_completion_tokens", "max_tokens", "top_logprobs", "logprobs", "top_p",
-    "seed", "n",
-)  # fmt: skip
+    "temperature",
+    "max_completion_tokens",
+    "max_tokens",
+    "top_logprobs",
+    "logprobs",
+    "top_p",
+    "seed",
+    "n",
+)
 """Fields of our requests, by which a server may name what it refuses."""
 NAMED = re.compile(
     r"(?:^|['\"`.\[]|\b(?:parameter|param|field|argument)s?:?\s+)"

@@ -59,8 +59,9 @@ class Sides(NamedTuple):
         logging.getLogger("palate").warning(
             "%s: the factors of its positions change beyond %d tokens; a reply that grows past it "
             "is read again there, and scored whole it has other log-probabilities",
-            name, self.limit,
-        )  # fmt: skip
+            name,
+            self.limit,
+        )
         return True
 
 

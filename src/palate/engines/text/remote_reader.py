@@ -15,9 +15,15 @@ from palate.specs import Reference
 
 CONFIG = "config.json"
 FILES = (
-    "tokenizer*.json", "*.jinja", "special_tokens_map.json", "added_tokens.json", "*.model",
-    "vocab.*", "merges.txt", CONFIG,
-)  # fmt: skip
+    "tokenizer*.json",
+    "*.jinja",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "*.model",
+    "vocab.*",
+    "merges.txt",
+    CONFIG,
+)
 
 
 FETCHED = (*FILES, "generation_config.json")

@@ -49,9 +49,17 @@ class GPO(Amortised):
     paper: ClassVar[str] = "Zhao, Dang and Grover 2024"
     state: ClassVar[str] = "slots"
     defaults: ClassVar[Options] = {
-        "slots": 8, "hidden": 32, "heads": 4, "layers": 2, "steps": 1000, "batch": 32,
-        "rate": 0.002, "decay": 0.01, "most": 256, "ridge": None,
-    }  # fmt: skip
+        "slots": 8,
+        "hidden": 32,
+        "heads": 4,
+        "layers": 2,
+        "steps": 1000,
+        "batch": 32,
+        "rate": 0.002,
+        "decay": 0.01,
+        "most": 256,
+        "ridge": None,
+    }
 
     @classmethod
     def arrays(cls, width: int, options: Options, stream: np.random.Generator) -> Arrays:

@@ -37,8 +37,12 @@ class LoRe(SimplexMixture, LinearModel):
     method: ClassVar[str] = "lore"
     paper: ClassVar[str] = "Bose et al. 2025, arXiv 2504.14439"
     defaults: ClassVar[Options] = {
-        "basis": 6, "ridge": None, "strength": None, "concentration": None, "starts": 3,
-    }  # fmt: skip
+        "basis": 6,
+        "ridge": None,
+        "strength": None,
+        "concentration": None,
+        "starts": 3,
+    }
 
     fitted: ClassVar[Sequence[str]] = ("basis",)
 

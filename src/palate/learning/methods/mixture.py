@@ -39,8 +39,12 @@ class MixtureOfHeads(ArrayModel):
     paper: ClassVar[str] = "Zhao, Piech and Xia 2016"
     log_odds: ClassVar[bool] = False
     defaults: ClassVar[Options] = {
-        "heads": 4, "ridge": None, "concentration": None, "rounds": 100, "starts": 4,
-    }  # fmt: skip
+        "heads": 4,
+        "ridge": None,
+        "concentration": None,
+        "rounds": 100,
+        "starts": 4,
+    }
 
     heads: Doubles
     shares: Doubles

@@ -46,9 +46,13 @@ class PALA(SimplexMixture):
     method: ClassVar[str] = "pal-a"
     paper: ClassVar[str] = "Chen, Chen, Rege and Vinayak 2024, arXiv 2406.08469"
     defaults: ClassVar[Options] = {
-        "prototypes": 4, "dimensions": 8, "ridge": None, "strength": None, "concentration": None,
+        "prototypes": 4,
+        "dimensions": 8,
+        "ridge": None,
+        "strength": None,
+        "concentration": None,
         "starts": 3,
-    }  # fmt: skip
+    }
 
     fitted: ClassVar[Sequence[str]] = ("head", "mapping", "prototypes", "curvature")
     lowest: ClassVar[Sequence[float | None]] = (None, None, None, 0.0, None)

@@ -49,9 +49,14 @@ class PALB(SimplexMixture):
     paper: ClassVar[str] = "Chen, Chen, Rege and Vinayak 2024, arXiv 2406.08469"
     needs_prompts: ClassVar[bool] = True
     defaults: ClassVar[Options] = {
-        "prototypes": 4, "dimensions": 4, "components": 32, "ridge": None, "strength": None,
-        "concentration": None, "starts": 3,
-    }  # fmt: skip
+        "prototypes": 4,
+        "dimensions": 4,
+        "components": 32,
+        "ridge": None,
+        "strength": None,
+        "concentration": None,
+        "starts": 3,
+    }
 
     fitted: ClassVar[Sequence[str]] = ("head", "mapping", "projectors")
 

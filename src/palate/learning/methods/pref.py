@@ -49,8 +49,11 @@ class PReF(Shrunk, LinearModel):
     method: ClassVar[str] = "pref"
     paper: ClassVar[str] = "Shenfeld et al. 2025, arXiv 2503.06358"
     defaults: ClassVar[Options] = {
-        "dimensions": 6, "ridge": None, "strength": None, "starts": 2,
-    }  # fmt: skip
+        "dimensions": 6,
+        "ridge": None,
+        "strength": None,
+        "starts": 2,
+    }
 
     psi: Doubles
     mean: Doubles

@@ -44,9 +44,16 @@ class VPL(Amortised):
     paper: ClassVar[str] = "Poddar et al. 2024"
     state: ClassVar[str] = "z"
     defaults: ClassVar[Options] = {
-        "latent": 16, "hidden": 64, "kl": 0.001, "steps": 1500, "batch": 32, "rate": 0.002,
-        "decay": 0.01, "most": 256, "ridge": None,
-    }  # fmt: skip
+        "latent": 16,
+        "hidden": 64,
+        "kl": 0.001,
+        "steps": 1500,
+        "batch": 32,
+        "rate": 0.002,
+        "decay": 0.01,
+        "most": 256,
+        "ridge": None,
+    }
 
     @classmethod
     def arrays(cls, width: int, options: Options, stream: np.random.Generator) -> Arrays:

@@ -70,15 +70,19 @@ def adapt(
         return policy.prior()
     device = choose_device(settings.device)
     how = (
-        FORMAT, policy.fingerprint, str(choose_dtype(settings.dtype, device)), device.split(":")[0]
-    )  # fmt: skip
+        FORMAT,
+        policy.fingerprint,
+        str(choose_dtype(settings.dtype, device)),
+        device.split(":")[0],
+    )
     groups = [keys[k : k + AT_ONCE] for k in range(0, len(keys), AT_ONCE)]
     names = [digest(*how, [(key, fitting.choices[key]) for key in group]) for group in groups]
     documents = session.store.documents("states")
     known = {
         name: UserStates.of_bytes(earlier, "the store", policy.fingerprint)
-        for name in names if (earlier := documents.get(name)) is not None
-    }  # fmt: skip
+        for name in names
+        if (earlier := documents.get(name)) is not None
+    }
     todo = [(name, group) for name, group in zip(names, groups, strict=True) if name not in known]
     done = len(keys) - sum(len(group) for _, group in todo)
     if todo:

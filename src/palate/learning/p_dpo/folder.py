@@ -105,10 +105,15 @@ class PersonalPolicy:
         _, tensors = read_tensors(folder / POLICY / TOKENS)
         known = {"schema", "kind", "method", "first", "unit", "spread", "beta", "base"}
         return cls(
-            folder, tensors["generic"], facts["first"], facts["unit"], facts["spread"],
-            facts["beta"], facts["base"],
+            folder,
+            tensors["generic"],
+            facts["first"],
+            facts["unit"],
+            facts["spread"],
+            facts["beta"],
+            facts["base"],
             {name: value for name, value in facts.items() if name not in known},
-        )  # fmt: skip
+        )
 
 
 def is_policy(folder: Path) -> bool:

@@ -113,20 +113,34 @@ def train_p_dpo(
             batches = list(in_batches(pairs, recipe.batch_pairs, recipe.steps, recipe.seed))
             scratch = folder.parent / "trainer"
             model, generic, offsets, losses = tune_preferences(
-                start, batches, recipe, lora, tokens,
-                device=device, scratch=scratch, progress=progress,
-            )  # fmt: skip
+                start,
+                batches,
+                recipe,
+                lora,
+                tokens,
+                device=device,
+                scratch=scratch,
+                progress=progress,
+            )
         seconds = time.monotonic() - began
         (folder / POLICY).mkdir()
         save(model, start.tokenizer, folder / POLICY, {"kind": "policy of p-dpo"})
         facts: dict[str, Any] = {
-            "first": first, "unit": unit, "base": _where(base, source, output), **asdict(options),
+            "first": first,
+            "unit": unit,
+            "base": _where(base, source, output),
+            **asdict(options),
             "users": [user_key(user) for user in users],
-            "n_choices": len(pairs), "n_too_long": fitting.n_too_long,
-            "data": digest("history", {user: [c.model_dump() for c in listed]
-                                       for user, listed in history.items()}),
-            "lora": asdict(lora), **asdict(recipe), **start.template.source.details,
-        }  # fmt: skip
+            "n_choices": len(pairs),
+            "n_too_long": fitting.n_too_long,
+            "data": digest(
+                "history",
+                {user: [c.model_dump() for c in listed] for user, listed in history.items()},
+            ),
+            "lora": asdict(lora),
+            **asdict(recipe),
+            **start.template.source.details,
+        }
         write(folder, generic.numpy(), facts)
         made = PersonalPolicy.load(folder)
         keys = tuple(user_key(user) for user in users)
@@ -148,9 +162,7 @@ def _where(base: Reference, source: ModelFolder, output: Path) -> dict[str, str]
     text = str(base)
     if base.place == "folder":
         text = Path(os.path.relpath(source.path, output.expanduser().absolute())).as_posix()
-    return {
-        "place": base.place, "name": named(base), "reference": text, "content": source.content
-    }  # fmt: skip
+    return {"place": base.place, "name": named(base), "reference": text, "content": source.content}
 
 
 def _words(model: Any) -> tuple[int, float]:

@@ -51,9 +51,10 @@ def fit(
         "users": [user_key(user) for user in history],
         "n_choices": len(choices),
         "n_too_long": gathered.n_too_long,
-        "data": digest("history", {user: [c.model_dump() for c in listed]
-                                   for user, listed in history.items()}),
+        "data": digest(
+            "history", {user: [c.model_dump() for c in listed] for user, listed in history.items()}
+        ),
         "seed": settings.seed,
-    }  # fmt: skip
+    }
     model = made.fit(scaling.of_choices(choices), seed=settings.seed, **(options or {}))
     return PersonalModel(model, scaling, tuple(embedders), features.meaning, facts)

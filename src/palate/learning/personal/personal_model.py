@@ -116,10 +116,14 @@ class PersonalModel:
         from safetensors.numpy import save_file
 
         facts = {
-            "schema": 1, "kind": "personal", "method": self.model.method,
-            "options": dict(self.model.options), "embedders": list(self.embedders),
-            "meaning": self.meaning, **self.facts,
-        }  # fmt: skip
+            "schema": 1,
+            "kind": "personal",
+            "method": self.model.method,
+            "options": dict(self.model.options),
+            "embedders": list(self.embedders),
+            "meaning": self.meaning,
+            **self.facts,
+        }
         tensors = {name: np.ascontiguousarray(array) for name, array in self._tensors().items()}
         with writing(folder):
             save_file(tensors, folder / WEIGHTS)

@@ -54,12 +54,22 @@ def train_autoregressive(
         raise UsageError(f"autoregressive: beta={beta}: expected a number above 0")
     device = choose_device(device)
     return train_on_pairs(
-        "autoregressive", pairs, base, output,
+        "autoregressive",
+        pairs,
+        base,
+        output,
         Recipe.of(device, told, **{"steps": 0, "batch_pairs": 32, "learning_rate": 5e-4}),
-        kind="causal", encode=encode, trainer="DPO", epochs=None if "steps" in told else 1,
-        beta=beta, lora=lora or Lora(rank=8, alpha=16, dropout=0.0),
-        device=device, leave_out=leave_out, progress=progress, settings=settings,
-    )  # fmt: skip
+        kind="causal",
+        encode=encode,
+        trainer="DPO",
+        epochs=None if "steps" in told else 1,
+        beta=beta,
+        lora=lora or Lora(rank=8, alpha=16, dropout=0.0),
+        device=device,
+        leave_out=leave_out,
+        progress=progress,
+        settings=settings,
+    )
 
 
 def encode(pair: PreferencePair, template: ChatTemplate) -> PreferenceExample:

@@ -56,7 +56,16 @@ def train_classifier(
     """
     device = choose_device(device)
     return train_on_pairs(
-        "classifier", pairs, base, output, Recipe.of(device, told, steps=60),
-        kind="classifier", encode=encode, trainer="Reward",
-        device=device, leave_out=leave_out, progress=progress, settings=settings,
-    )  # fmt: skip
+        "classifier",
+        pairs,
+        base,
+        output,
+        Recipe.of(device, told, steps=60),
+        kind="classifier",
+        encode=encode,
+        trainer="Reward",
+        device=device,
+        leave_out=leave_out,
+        progress=progress,
+        settings=settings,
+    )

@@ -56,9 +56,16 @@ def train_on_pairs(
             recipe = replace(recipe, steps=-(-epochs * len(fitting) // recipe.batch_pairs))
         rows, scratch = [row for _, row in fitting], folder.parent / "trainer"
         model, losses, seconds = fit(
-            trainer, start, rows, recipe,
-            device=device, scratch=scratch, lora=lora, beta=beta, progress=progress,
-        )  # fmt: skip
+            trainer,
+            start,
+            rows,
+            recipe,
+            device=device,
+            scratch=scratch,
+            lora=lora,
+            beta=beta,
+            progress=progress,
+        )
         too_long = len(usable) - len(fitting)
         facts = {
             "base": {"reference": named(base), "content": source.content},

@@ -43,7 +43,11 @@ def minimise(
         ]
     first = np.concatenate([array.ravel() for array in start])
     found = minimize(
-        flat, first, jac=True, method="L-BFGS-B", bounds=bounds,
+        flat,
+        first,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=bounds,
         options={"maxiter": STEPS, "ftol": SMALL, "maxcor": 20},
-    )  # fmt: skip
+    )
     return unpacked(np.asarray(found.x)), float(found.fun)

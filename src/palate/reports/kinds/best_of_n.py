@@ -43,18 +43,26 @@ def tables(result: BestOfResult) -> list[Table]:
             f"{summary.benchmark}: best of {summary.samples.n} by {summary.policy}, {named}, "
             f"{picked[0].curve.n_questions:,} of {len(result.rows):,} questions"
         )
-        columns = ["scorer", "context", *(f"best of {k}" for k in summary.ks), "gain [95 %]",
-                   "p (Holm)", "headroom [95 %]"]  # fmt: skip
+        columns = [
+            "scorer",
+            "context",
+            *(f"best of {k}" for k in summary.ks),
+            "gain [95 %]",
+            "p (Holm)",
+            "headroom [95 %]",
+        ]
         at = _told(summary.ks, picked)
         rows = [
             [
-                names[one.scorer], context_name(one.context, oracle=one.oracle),
+                names[one.scorer],
+                context_name(one.context, oracle=one.oracle),
                 *(_level(p.best, reliable=p.reliable) for p in one.curve.points),
-                _figure(one.curve.points[at], "gain"), p_value(one.p_holm[at]),
+                _figure(one.curve.points[at], "gain"),
+                p_value(one.p_holm[at]),
                 _figure(one.curve.points[at], "headroom"),
             ]
             for one in picked
-        ]  # fmt: skip
+        ]
         points, rest = picked[0].curve.points, [NONE] * 3
         rows.append([ORACLE, NONE, *(_level(p.oracle, reliable=p.reliable) for p in points), *rest])
         rows.append(["KL bound", NONE, *(plain(p.kl_bound) for p in points), *rest])
@@ -63,10 +71,13 @@ def tables(result: BestOfResult) -> list[Table]:
         if by == "user":
             notes += _least_p(result, picked, at)
         notes += without_interval(
-            (f"{names[one.scorer]}, {context_name(one.context)}, {which}",
-             getattr(one.curve.points[at], which).note)
-            for one in picked for which in ("best", "gain", "headroom")
-        )  # fmt: skip
+            (
+                f"{names[one.scorer]}, {context_name(one.context)}, {which}",
+                getattr(one.curve.points[at], which).note,
+            )
+            for one in picked
+            for which in ("best", "gain", "headroom")
+        )
         notes += [*_peaks(picked, names), *_counts(result, picked, names), *legend(names, end="")]
         tables.append(Table(title, columns, rows, notes, 2, frozenset({len(picked) - 1})))
     return tables
@@ -239,8 +250,10 @@ def parts(result: BestOfResult, names: Names, number: int) -> Iterator[object]:
             for each in picked
         ]
         yield Picture(
-            f"best-of-{number}-{k}", f"Quality of the best of n, {names.public(quality)}",
+            f"best-of-{number}-{k}",
+            f"Quality of the best of n, {names.public(quality)}",
             "Quality of the answer that a scorer picks among so many. The dotted line is the best "
             "possible pick, the dashed line one sample. Lines are 95 % intervals.",
-            table, best_of_lines(labels, picked, summary.ks),
-        )  # fmt: skip
+            table,
+            best_of_lines(labels, picked, summary.ks),
+        )

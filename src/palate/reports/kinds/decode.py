@@ -62,9 +62,7 @@ def _acting(result: DecodeResult) -> Table:
         bound = acted.divergence_bound
         kl = plain(acted.divergence) if bound is None else f"≤{plain(bound)}"
         tokens = f"{acted.tokens['policy']:,.0f} + {acted.tokens['guide']:,.0f}"
-        reward = with_interval(
-            acted.reward.value, acted.reward.low, acted.reward.high, signed=True
-        )  # fmt: skip
+        reward = with_interval(acted.reward.value, acted.reward.low, acted.reward.high, signed=True)
         rows.append([*who.cells(cell), reward, kl, *_text(acted.text), tokens])
     told = dict.fromkeys(
         f"{who.scorers[c.scorer]}: {note}" for c in summary.cells for note in c.notes
@@ -107,9 +105,7 @@ class _Names(NamedTuple):
     def cells(self, cell: GuidedCell) -> list[str]:
         scorer, method = self.several
         context = context_name(cell.context, oracle=cell.oracle)
-        return [
-            context, *[self.scorers[cell.scorer]] * scorer, *[_method(cell)] * method
-        ]  # fmt: skip
+        return [context, *[self.scorers[cell.scorer]] * scorer, *[_method(cell)] * method]
 
     def of_cell(self, cell: GuidedCell) -> str:
         return " · ".join(self.cells(cell))
@@ -129,9 +125,12 @@ def _method(cell: GuidedCell) -> str:
 def _gains(own: GuidedQuality) -> list[str]:
     identity = own.identity_gain
     return [
-        plain(own.mean.value), _figure(own.gain, signed=True), p_value(own.p_holm),
-        NONE if identity is None else _figure(identity, signed=True), p_value(own.identity_p_holm),
-    ]  # fmt: skip
+        plain(own.mean.value),
+        _figure(own.gain, signed=True),
+        p_value(own.p_holm),
+        NONE if identity is None else _figure(identity, signed=True),
+        p_value(own.identity_p_holm),
+    ]
 
 
 def _text(text: TextFacts) -> list[str]:

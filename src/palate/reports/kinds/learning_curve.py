@@ -75,16 +75,33 @@ def plot(curve: LearningCurve, file: Path) -> None:
             ]
             line = [(x, y) for x, y in line if y is not None and y.value is not None]
             style: dict[str, Any] = {"color": f"C{k % 10}", "ls": "-" if k < 10 else "--"}
-            ax.plot([x for x, _ in line], [y.value for _, y in line], marker="o", ms=3, lw=1.3,
-                    label=model, **style)  # fmt: skip
+            ax.plot(
+                [x for x, _ in line],
+                [y.value for _, y in line],
+                marker="o",
+                ms=3,
+                lw=1.3,
+                label=model,
+                **style,
+            )
             known = [(x, y) for x, y in line if y.low is not None]
-            ax.fill_between([x for x, _ in known], [y.low for _, y in known],
-                            [y.high for _, y in known], color=style["color"], alpha=0.06,
-                            lw=0)  # fmt: skip
+            ax.fill_between(
+                [x for x, _ in known],
+                [y.low for _, y in known],
+                [y.high for _, y in known],
+                color=style["color"],
+                alpha=0.06,
+                lw=0,
+            )
         if name == "accuracy":
             for k, one in enumerate(one for one in everybody if one.shots is None):
-                ax.axhline(one.accuracy.value, color="black", lw=0.9, ls=(0, (1 + 3 * k, 2)),
-                           label=one.model)  # fmt: skip
+                ax.axhline(
+                    one.accuracy.value,
+                    color="black",
+                    lw=0.9,
+                    ls=(0, (1 + 3 * k, 2)),
+                    label=one.model,
+                )
         else:
             ax.axhline(0.5, color="black", lw=0.8, ls=":")
         ax.set_xticks(range(len(counts)), [str(count) for count in counts])
@@ -155,8 +172,11 @@ def parts(result: LearningCurve, names: Names, number: int) -> Iterator[object]:
         shown = [each for each in every if each.title.startswith("accuracy on")]
         table = shown[0] if shown and metric != "accuracy" else every[0]
         yield Picture(
-            f"choices-{number}-{metric}", f"{title} against choices per user",
-            "A line is a model; short vertical lines are 95 % intervals.", table,
-            learning_lines(dict(list(lines.items())[:MOST_LINES]), counts,
-                           half=metric != "accuracy"),
-        )  # fmt: skip
+            f"choices-{number}-{metric}",
+            f"{title} against choices per user",
+            "A line is a model; short vertical lines are 95 % intervals.",
+            table,
+            learning_lines(
+                dict(list(lines.items())[:MOST_LINES]), counts, half=metric != "accuracy"
+            ),
+        )

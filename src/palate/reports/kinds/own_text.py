@@ -32,14 +32,20 @@ def tables(build: OwnTextBuild) -> list[Table]:
     return [
         Table(f"own-text benchmark {build.output.name}", columns, splits, _unused_model(build)),
         Table(
-            "left out", ["what", "why", "number"], left_out, [undated] if build.undated else [], 2,
+            "left out",
+            ["what", "why", "number"],
+            left_out,
+            [undated] if build.undated else [],
+            2,
             breaks_between(what for what, _, _ in left_out),
         ),
         Table(
-            "blind scorers on the test rows", ["scorer", "accuracy [95 %]", "rows"], blind,
+            "blind scorers on the test rows",
+            ["scorer", "accuracy [95 %]", "rows"],
+            blind,
             [f"{PROBE}: counts of style, fitted on the other questions."],
         ),
-    ]  # fmt: skip
+    ]
 
 
 def _unused_model(build: OwnTextBuild) -> list[str]:

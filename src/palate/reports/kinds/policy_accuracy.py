@@ -57,20 +57,35 @@ def tables(result: PolicyAccuracy) -> list[Table]:
 
 
 def _scorers(summary: PolicySummary, names: Mapping[str, str]) -> Table:
-    columns = ["scorer", "context", "reward" if summary.guided else "ratio", "policy", "steered",
-               "gain [95 %]", "p", *["w(λ = 1)"] * summary.relative, _unit(summary)]  # fmt: skip
+    columns = [
+        "scorer",
+        "context",
+        "reward" if summary.guided else "ratio",
+        "policy",
+        "steered",
+        "gain [95 %]",
+        "p",
+        *["w(λ = 1)"] * summary.relative,
+        _unit(summary),
+    ]
     rows = []
     for cell in summary.cells:
         curve = cell.readings[0]
-        rows.append([
-            names[cell.scorer], context_name(cell.context, oracle=cell.oracle),
-            point(cell.reward), point(curve.base), point(curve.accuracy),
-            figure(curve.gain, signed=True), p_value(curve.gain_p_holm),
-            *[Number(f"{cell.unit:.4g}", cell.unit)] * summary.relative, _weights(curve.chosen),
-        ])  # fmt: skip
+        rows.append(
+            [
+                names[cell.scorer],
+                context_name(cell.context, oracle=cell.oracle),
+                point(cell.reward),
+                point(curve.base),
+                point(curve.accuracy),
+                figure(curve.gain, signed=True),
+                p_value(curve.gain_p_holm),
+                *[Number(f"{cell.unit:.4g}", cell.unit)] * summary.relative,
+                _weights(curve.chosen),
+            ]
+        )
     title = f"{summary.benchmark}: policy accuracy of {summary.policy} by {_score(summary)}"
-    return Table(title, columns, rows, [*_notes(summary, names)], 2, _breaks(summary),
-                 width=WIDTH)  # fmt: skip
+    return Table(title, columns, rows, [*_notes(summary, names)], 2, _breaks(summary), width=WIDTH)
 
 
 def _curves(summary: PolicySummary, names: Mapping[str, str]) -> Table:
@@ -78,12 +93,14 @@ def _curves(summary: PolicySummary, names: Mapping[str, str]) -> Table:
     columns = ["read as", "scorer", "context", *weights]
     rows = [
         [
-            reading, names[cell.scorer], context_name(cell.context, oracle=cell.oracle),
+            reading,
+            names[cell.scorer],
+            context_name(cell.context, oracle=cell.oracle),
             *(point(each.accuracy) for each in _curve(cell, reading).points),
         ]
         for reading in _readings(summary)
         for cell in summary.cells
-    ]  # fmt: skip
+    ]
     told = "; ".join(f"{reading}: {READ[reading]}" for reading in _readings(summary))
     limit = " inf: the limit of the order." if "inf" in summary.weights else ""
     notes = [f"read as {told}.{limit}"]
@@ -91,31 +108,43 @@ def _curves(summary: PolicySummary, names: Mapping[str, str]) -> Table:
         notes.append("The ratio to the policy orders as the reward alone, at every weight.")
     elif 0 in summary.weights:
         notes.append("The ratio at 0 is its limit.")
-    return Table("policy accuracy by weight", columns, rows, notes, 3,
-                 breaks_between([row[0] for row in rows]), width=WIDTH)  # fmt: skip
+    return Table(
+        "policy accuracy by weight",
+        columns,
+        rows,
+        notes,
+        3,
+        breaks_between([row[0] for row in rows]),
+        width=WIDTH,
+    )
 
 
 def _agreement(summary: PolicySummary) -> Table:
     # There the steered accuracy is the reward's by definition, but for its ties.
     of_reward = summary.method is None and "inf" in summary.weights
     shown = [
-        each for each in summary.agreements
+        each
+        for each in summary.agreements
         if each.reading in _readings(summary)
         and not (of_reward and (each.reading, each.weight) == ("sum", "inf"))
         and (each.weight != "chosen" or len(summary.weights) > 1)
-    ]  # fmt: skip
+    ]
     if not any(each.agreement.value is not None for each in shown):
         return Table("τ of reward and policy accuracy", [], [], [_why_none(summary)], width=WIDTH)
     columns = ["read as", _unit(summary), "n", "τ [95 %]", "p", "chance, 95 % within"]
     rows = []
     for each in shown:
         tau = each.agreement
-        rows.append([
-            each.reading, "chosen" if each.weight == "chosen" else _number(each.weight),
-            count(tau.n), with_interval(tau.value, tau.interval.low, tau.interval.high),
-            p_value(tau.chance.p),
-            with_interval(tau.chance.mean, tau.chance.low, tau.chance.high),
-        ])  # fmt: skip
+        rows.append(
+            [
+                each.reading,
+                "chosen" if each.weight == "chosen" else _number(each.weight),
+                count(tau.n),
+                with_interval(tau.value, tau.interval.low, tau.interval.high),
+                p_value(tau.chance.p),
+                with_interval(tau.chance.mean, tau.chance.low, tau.chance.high),
+            ]
+        )
     notes = [
         "τ: Kendall's τ-b of the accuracies of reward and steered policy over scorers under "
         f"contexts, {summary.n_common:,} rows that all of them scored [95 % interval over new "
@@ -129,12 +158,20 @@ def _agreement(summary: PolicySummary) -> Table:
     if n < FEW:
         critical = rank_power(n).critical_tau
         least = (
-            "no τ reaches p = 0.05" if critical is None
+            "no τ reaches p = 0.05"
+            if critical is None
             else f"|τ| must reach {plain(critical)} for p ≤ 0.05 where no two tie"
-        )  # fmt: skip
+        )
         notes.append(f"WARNING: {n} scorers show little: {least}.")
-    return Table("does the better reward make the better policy?", columns, rows, notes, 2,
-                 breaks_between([row[0] for row in rows]), width=WIDTH)  # fmt: skip
+    return Table(
+        "does the better reward make the better policy?",
+        columns,
+        rows,
+        notes,
+        2,
+        breaks_between([row[0] for row in rows]),
+        width=WIDTH,
+    )
 
 
 def _why_none(summary: PolicySummary) -> str:
@@ -169,9 +206,10 @@ def _notes(summary: PolicySummary, names: Mapping[str, str]) -> Iterator[str]:
             )
     if len(summary.weights) > 1:
         where = (
-            "on rows of the split adapt" if summary.chosen_on == "adapt"
+            "on rows of the split adapt"
+            if summary.chosen_on == "adapt"
             else "on the other folds of whole questions"
-        )  # fmt: skip
+        )
         several = ", a weight for each fold" * any(len(curve.chosen) > 1 for curve in curves)
         yield f"{unit}: with the largest accuracy {where}{several}; of equals the smallest."
     for cell in summary.cells:
@@ -258,12 +296,18 @@ def parts(result: PolicyAccuracy, names: Names, number: int) -> Iterator[object]
             for cell in cells
         }
         yield Picture(
-            f"policy-accuracy-{number}", "Policy accuracy by weight",
+            f"policy-accuracy-{number}",
+            "Policy accuracy by weight",
             "A line is a scorer under a context, read as the sum; the dashed line is the policy "
-            "without it. Short vertical lines are 95 % intervals.", curves,
-            weight_lines(lines, [_number(weight) for weight in summary.weights], _unit(summary),
-                         cells[0].readings[0].base),
-        )  # fmt: skip
+            "without it. Short vertical lines are 95 % intervals.",
+            curves,
+            weight_lines(
+                lines,
+                [_number(weight) for weight in summary.weights],
+                _unit(summary),
+                cells[0].readings[0].base,
+            ),
+        )
     else:
         yield curves
     yield from rest

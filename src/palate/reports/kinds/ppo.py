@@ -63,9 +63,9 @@ def _gains(result: PolicyTrainingResult) -> Table:
     missing = [(first.unscored, last.unscored)]
     if gain.stranger_reward is not None:
         pairs.append(_paired(result, [row.stranger_rewards for row in result.rows]))
-        rows.append([
-            "reward, reading a stranger", *pairs[-1].levels, *_moved(gain.stranger_reward)
-        ])  # fmt: skip
+        rows.append(
+            ["reward, reading a stranger", *pairs[-1].levels, *_moved(gain.stranger_reward)]
+        )
         missing.append((first.stranger_unscored, last.stranger_unscored))
     if gain.identity is not None:
         rows.append(["reward over stranger", NONE, NONE, *_moved(gain.identity)])
@@ -97,8 +97,14 @@ def _gains(result: PolicyTrainingResult) -> Table:
             scored = [f"{total - sum(by.values()):,}" for by in reasons]
             row.insert(3, NONE if row[1] is NONE else f"{scored[0]} → {scored[1]}")
         survivors = [SURVIVORS.format(total=total, rows=min(each.n for each in pairs))]
-    notes = [_scale(result), GAINS, *survivors, *without_interval(figures), *_reserve(result),
-             *summary.notes]  # fmt: skip
+    notes = [
+        _scale(result),
+        GAINS,
+        *survivors,
+        *without_interval(figures),
+        *_reserve(result),
+        *summary.notes,
+    ]
     return Table(title, columns, rows, [*notes, *legend({**names, **measures})], width=WIDTH)
 
 
@@ -107,8 +113,19 @@ def _evaluations(result: PolicyTrainingResult) -> Table:
     stranger = summary.evaluations[0].stranger_reward is not None
     qualities = list(_measures(summary.evaluations[0]).values())
     missing = any(each.unscored for each in summary.evaluations)
-    columns = ["updates", "KL", *["scored"] * missing, "reward", *["stranger"] * stranger,
-               *qualities, "tokens", "ended", "entropy", "distinct", "copied"]  # fmt: skip
+    columns = [
+        "updates",
+        "KL",
+        *["scored"] * missing,
+        "reward",
+        *["stranger"] * stranger,
+        *qualities,
+        "tokens",
+        "ended",
+        "entropy",
+        "distinct",
+        "copied",
+    ]
     rows = [_row(each) for each in summary.evaluations]
     if missing:
         total = summary.n * len(result.rows)
@@ -135,11 +152,17 @@ def _measures(evaluation: PolicyEvaluation) -> dict[str, str]:
 def _row(each: PolicyEvaluation) -> list[str]:
     stranger = [] if each.stranger_reward is None else [plain(each.stranger_reward.value)]
     return [
-        count(each.update), Number(f"{each.kl:.2f}", each.kl), plain(each.reward.value), *stranger,
-        *(plain(of.mean.value) for of in each.qualities), Number(f"{each.tokens:.1f}", each.tokens),
-        _percent(each.ended), Number(f"{each.entropy:.2f}", each.entropy), _percent(each.distinct),
+        count(each.update),
+        Number(f"{each.kl:.2f}", each.kl),
+        plain(each.reward.value),
+        *stranger,
+        *(plain(of.mean.value) for of in each.qualities),
+        Number(f"{each.tokens:.1f}", each.tokens),
+        _percent(each.ended),
+        Number(f"{each.entropy:.2f}", each.entropy),
+        _percent(each.distinct),
         NONE if each.copied is None else _percent(each.copied),
-    ]  # fmt: skip
+    ]
 
 
 def _percent(share: float) -> Number:
@@ -245,11 +268,14 @@ def _rewards(ax: Any, result: PolicyTrainingResult) -> None:
 
 def _curve(ax: Any, kls: Any, means: Sequence[Estimate], colour: str, label: str) -> None:
     values = np.array([each.value for each in means], dtype=np.float64)
-    ends = [np.array([getattr(each, end) for each in means], dtype=np.float64)
-            for end in ("low", "high")]  # fmt: skip
+    ends = [
+        np.array([getattr(each, end) for each in means], dtype=np.float64)
+        for end in ("low", "high")
+    ]
     bars = np.abs(np.array(ends) - values)
-    ax.errorbar(kls, values, bars, color=colour, lw=0, elinewidth=0.8, marker="o", ms=3.5,
-                label=label)  # fmt: skip
+    ax.errorbar(
+        kls, values, bars, color=colour, lw=0, elinewidth=0.8, marker="o", ms=3.5, label=label
+    )
 
 
 def _fit(ax: Any, kls: Any, means: Sequence[Estimate], fits: Sequence[GainFit], of: str) -> None:
@@ -257,8 +283,13 @@ def _fit(ax: Any, kls: Any, means: Sequence[Estimate], fits: Sequence[GainFit], 
     if fit is None or means[0].value is None:
         return
     along = np.linspace(0, kls.max(), 200)
-    ax.plot(along, [means[0].value + gain_at(kl, fit.alpha, fit.beta) for kl in along],
-            color="grey", lw=1, ls="--")  # fmt: skip
+    ax.plot(
+        along,
+        [means[0].value + gain_at(kl, fit.alpha, fit.beta) for kl in along],
+        color="grey",
+        lw=1,
+        ls="--",
+    )
 
 
 def parts(result: PolicyTrainingResult, names: Names, number: int) -> Iterator[object]:
@@ -271,7 +302,10 @@ def parts(result: PolicyTrainingResult, names: Names, number: int) -> Iterator[o
         _rewards(axes[0, 0], result)
         axes[0, 0].set_xlabel(KL)
     yield Picture(
-        f"ppo-{number}", "Reward against the distance from the untrained policy",
+        f"ppo-{number}",
+        "Reward against the distance from the untrained policy",
         "A dot is an evaluation with its 95 % interval; the dashed line is the fit of "
-        "over-optimisation.", levels, figure,
-    )  # fmt: skip
+        "over-optimisation.",
+        levels,
+        figure,
+    )

@@ -15,9 +15,12 @@ def tables(found: SampleScores) -> list[Table]:
     told = found.summary
     samples, unscored = told.n_rows * told.n_samples, sum(told.unscored_reasons.values())
     row = [
-        told.scorer, context_name(told.context, oracle=told.oracle), f"{told.n_rows:,}",
-        f"{samples:,}", f"{unscored:,}",
-    ]  # fmt: skip
+        told.scorer,
+        context_name(told.context, oracle=told.oracle),
+        f"{told.n_rows:,}",
+        f"{samples:,}",
+        f"{unscored:,}",
+    ]
     columns = ["scorer", "context", "rows", "samples", "unscored"]
     notes = [*unscored_notes(told.unscored_reasons, told.scorer, told.context), *told.notes]
     title = f"{told.benchmark}: scores of samples by {told.policy}"

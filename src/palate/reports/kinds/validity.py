@@ -49,8 +49,16 @@ def tables(found: Validity) -> list[Table]:
             *_left_out(summary),
             *_noisy(summary),
         ]
-        columns = ["benchmark", "metric", "n", "τ [95 %]", "p / Holm", "reliability",
-                   f"of {rated}", "noise ceiling"]  # fmt: skip
+        columns = [
+            "benchmark",
+            "metric",
+            "n",
+            "τ [95 %]",
+            "p / Holm",
+            "reliability",
+            f"of {rated}",
+            "noise ceiling",
+        ]
         tables.append(Table(f"predicting {what}", columns, [_row(one) for one in some], notes, 2))
         of = some[0].downstream
         differences = [one for one in summary.differences if one.downstream == of]
@@ -166,8 +174,15 @@ def _slopes(ax: Any, shown: Coefficients) -> None:
     left, right = map(ranks_of, map(np.asarray, _values(shown)))
     for name, a, b in zip(_labels(shown), left, right, strict=True):
         ax.plot([0, 1], [a, b], color="C0" if abs(a - b) < 2 else "C3", lw=1.1, marker="o", ms=3)
-        ax.annotate(name, (0, a), fontsize=6, ha="right", va="center", xytext=(-5, 0),
-                    textcoords="offset points")  # fmt: skip
+        ax.annotate(
+            name,
+            (0, a),
+            fontsize=6,
+            ha="right",
+            va="center",
+            xytext=(-5, 0),
+            textcoords="offset points",
+        )
     ax.set_xlim(-0.9, 1.15)
     ax.set_xticks([0, 1], [shown.metric, shown.downstream.name.partition(",")[0]], fontsize=8)
     ax.set_yticks([])
@@ -190,12 +205,15 @@ def _labels(one: Coefficients) -> list[str]:
 def _row(row: Coefficients) -> list[str]:
     tau = row.agreements[0]
     return [
-        row.benchmark, row.metric, str(tau.n),
+        row.benchmark,
+        row.metric,
+        str(tau.n),
         with_interval(tau.value, tau.interval.low, tau.interval.high),
         f"{p_value(tau.chance.p)} / {p_value(row.p_holm[0])}",
-        _reliability(row.reliability), _reliability(row.downstream_reliability),
+        _reliability(row.reliability),
+        _reliability(row.downstream_reliability),
         plain(row.noise_ceiling),
-    ]  # fmt: skip
+    ]
 
 
 def _reliability(of: Reliability | None) -> str:
@@ -223,11 +241,17 @@ def difference_table(what: str, differences: Sequence[Difference]) -> Table:
     rows = []
     for one in differences:
         tau = one.tau
-        rows.append([
-            _named(one.first), _named(one.second), str(one.n), plain(tau.first),
-            plain(tau.second), plain(tau.value, signed=True),
-            f"{p_value(tau.p)} / {p_value(one.p_holm)}",
-        ])  # fmt: skip
+        rows.append(
+            [
+                _named(one.first),
+                _named(one.second),
+                str(one.n),
+                plain(tau.first),
+                plain(tau.second),
+                plain(tau.value, signed=True),
+                f"{p_value(tau.p)} / {p_value(one.p_holm)}",
+            ]
+        )
     columns = ["first", "second", "n", "τ of the first", "of the second", "difference", "p / Holm"]
     title = f"which metric predicts {what} better (Kendall τ-b)"
     return Table(title, columns, rows, [COMPARED_NOTE], 2)
@@ -251,6 +275,7 @@ def parts(result: Validity, names: Names, number: int) -> Iterator[object]:
             f"{coefficient.metric} on {coefficient.benchmark} and "
             f"{names.public(coefficient.downstream.answers)}",
             "A dot is a scorer: its value on the benchmark, and the quality of what users get.",
-            shown[0], validity_dots(labels, coefficient, quality),
-        )  # fmt: skip
+            shown[0],
+            validity_dots(labels, coefficient, quality),
+        )
     yield from shown

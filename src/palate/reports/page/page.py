@@ -122,9 +122,10 @@ def _facts(contents: Contents) -> list[tuple[str, str]]:
     shown_here = f"Texts {'shown' if any_text else 'not shown'}; ids "
     shown_here += "shown" if contents.texts.private else "not shown"
     facts = [
-        ("Benchmark", ", ".join(names)), ("Size", "; ".join(sizes)),
+        ("Benchmark", ", ".join(names)),
+        ("Size", "; ".join(sizes)),
         ("Licence of the data", ", ".join(licences)),
         ("On this page", f"{shown_here}; users named U1, U2, …"),
         ("Made with", f"palate {version('palate')}"),
-    ]  # fmt: skip
+    ]
     return [(name, value) for name, value in facts if value]

@@ -49,9 +49,16 @@ def render_page(sections: Iterable[Section], **more: object) -> str:
     )
     # The policy and the generator stand first, so that nothing precedes them.
     return filled(
-        "page.html", sections=list(sections), style=Markup(style), script=Markup(script),
-        policy=policy, generator=Markup(GENERATOR), inline=inline, cut=shortened, **more,
-    )  # fmt: skip
+        "page.html",
+        sections=list(sections),
+        style=Markup(style),
+        script=Markup(script),
+        policy=policy,
+        generator=Markup(GENERATOR),
+        inline=inline,
+        cut=shortened,
+        **more,
+    )
 
 
 def _read(name: str) -> str:

@@ -14,8 +14,13 @@ from palate.seeding import shuffled
 Algorithm = Literal["ppo", "rloo", "grpo"]
 T = TypeVar("T")
 PPO_ALONE = (
-    "gamma", "gae_lambda", "value_learning_rate", "value_clip_range", "kl_target", "kl_horizon",
-)  # fmt: skip
+    "gamma",
+    "gae_lambda",
+    "value_learning_rate",
+    "value_clip_range",
+    "kl_target",
+    "kl_horizon",
+)
 """What RLOO and GRPO have no use for."""
 
 
@@ -69,19 +74,31 @@ class PolicyTraining:
         """Refuse what cannot be meant; raises `UsageError`."""
         group, passes = self.group, self.passes
         for name, holds, expected in (
-            *((name, math.isfinite(value), "a finite number")
-              for name, value in vars(self).items() if isinstance(value, float)),
+            *(
+                (name, math.isfinite(value), "a finite number")
+                for name, value in vars(self).items()
+                if isinstance(value, float)
+            ),
             ("algorithm", self.algorithm in {"ppo", "rloo", "grpo"}, "ppo, rloo or grpo"),
             ("updates", self.updates >= 1, "1 or more"),
             ("answers", self.answers >= 2, "2 or more"),
-            ("answers_per_prompt", group >= (1 if self.algorithm == "ppo" else 2),
-             "2 or more; only ppo learns from 1"),
-            ("answers_per_prompt", self.answers % max(1, group) == 0,
-             f"a divisor of {self.answers}"),
+            (
+                "answers_per_prompt",
+                group >= (1 if self.algorithm == "ppo" else 2),
+                "2 or more; only ppo learns from 1",
+            ),
+            (
+                "answers_per_prompt",
+                self.answers % max(1, group) == 0,
+                f"a divisor of {self.answers}",
+            ),
             ("epochs", self.epochs >= 1, "1 or more"),
             ("answers_at_once", self.answers_at_once >= 1, "1 or more"),
-            ("minibatches", self.minibatches >= 1 and passes % self.minibatches == 0,
-             f"a divisor of the {passes} passes over {self.answers} answers"),
+            (
+                "minibatches",
+                self.minibatches >= 1 and passes % self.minibatches == 0,
+                f"a divisor of the {passes} passes over {self.answers} answers",
+            ),
             ("max_new_tokens", self.max_new_tokens >= 1, "1 or more"),
             ("temperature", self.temperature > 0, "a number above 0"),
             ("learning_rate", 0 < self.learning_rate < 1, "a number between 0 and 1"),
@@ -92,17 +109,28 @@ class PolicyTraining:
             ("gamma", 0 <= self.gamma <= 1, "0 to 1"),
             ("gae_lambda", 0 <= self.gae_lambda <= 1, "0 to 1"),
             ("value_learning_rate", self.value_learning_rate > 0, "a number above 0"),
-            ("value_clip_range", self.value_clip_range is None or self.value_clip_range > 0,
-             "a number above 0, or None"),
-            ("kl_target",
-             self.kl_target is None or (self.kl_target > 0 and self.kl_coefficient > 0),
-             "a number above 0 beside a kl_coefficient above 0, or None"),
+            (
+                "value_clip_range",
+                self.value_clip_range is None or self.value_clip_range > 0,
+                "a number above 0, or None",
+            ),
+            (
+                "kl_target",
+                self.kl_target is None or (self.kl_target > 0 and self.kl_coefficient > 0),
+                "a number above 0 beside a kl_coefficient above 0, or None",
+            ),
             ("kl_horizon", self.kl_horizon >= 1, "1 or more"),
-            *((name, self.algorithm == "ppo" or getattr(self, name) == getattr(type(self), name),
-               "the default, since ppo alone reads it") for name in PPO_ALONE),
+            *(
+                (
+                    name,
+                    self.algorithm == "ppo" or getattr(self, name) == getattr(type(self), name),
+                    "the default, since ppo alone reads it",
+                )
+                for name in PPO_ALONE
+            ),
             ("save_every", self.save_every is None or self.save_every >= 1, "1 or more, or None"),
             ("dtype", self.dtype in {"float32", "bfloat16"}, "float32 or bfloat16"),
-        ):  # fmt: skip
+        ):
             if not holds:
                 raise UsageError(f"policy: {name}={getattr(self, name)}: expected {expected}")
 

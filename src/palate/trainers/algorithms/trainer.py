@@ -31,10 +31,19 @@ from palate.trainers.algorithms.trl_hooks import (
 
 STATE = "ppo_state.json"
 UNREAD = (
-    "loss_type", "importance_sampling_level", "delta", "epsilon_high", "top_entropy_quantile",
-    "entropy_coef", "use_adaptive_entropy", "off_policy_mask_threshold", "use_bias_correction_kl",
-    "scale_rewards", "multi_objective_aggregation", "sync_ref_model",
-)  # fmt: skip
+    "loss_type",
+    "importance_sampling_level",
+    "delta",
+    "epsilon_high",
+    "top_entropy_quantile",
+    "entropy_coef",
+    "use_adaptive_entropy",
+    "off_policy_mask_threshold",
+    "use_bias_correction_kl",
+    "scale_rewards",
+    "multi_objective_aggregation",
+    "sync_ref_model",
+)
 """Options of GRPO that PPO's loss has no use for."""
 
 
@@ -75,12 +84,18 @@ class PPOConfig(GRPOConfig):
             ("gamma", 0 <= self.gamma <= 1, "0 to 1"),
             ("gae_lambda", 0 <= self.gae_lambda <= 1, "0 to 1"),
             ("value_learning_rate", self.value_learning_rate > 0, "a number above 0"),
-            ("value_clip_range", self.value_clip_range is None or self.value_clip_range > 0,
-             "a number above 0, or None"),
-            ("kl_target", self.kl_target is None or (self.kl_target > 0 and self.beta > 0),
-             "a number above 0 beside a beta above 0, or None"),
+            (
+                "value_clip_range",
+                self.value_clip_range is None or self.value_clip_range > 0,
+                "a number above 0, or None",
+            ),
+            (
+                "kl_target",
+                self.kl_target is None or (self.kl_target > 0 and self.beta > 0),
+                "a number above 0 beside a beta above 0, or None",
+            ),
             ("kl_horizon", self.kl_horizon >= 1, "1 or more"),
-        ):  # fmt: skip
+        ):
             if not holds:
                 raise UsageError(f"PPO: {name}={getattr(self, name)}: expected {expected}")
 
@@ -142,9 +157,12 @@ class PPOTrainer(ActorCriticTrainer):
             self.note({"kl": kl, "kl_coefficient": self.kl_coefficient})
         if self.args.kl_target is not None and self.model.training and scored:
             self.kl_coefficient = adapted_kl_coefficient(
-                self.kl_coefficient, kl, kl_target=self.args.kl_target,
-                kl_horizon=self.args.kl_horizon, answers=int(scored),
-            )  # fmt: skip
+                self.kl_coefficient,
+                kl,
+                kl_target=self.args.kl_target,
+                kl_horizon=self.args.kl_horizon,
+                answers=int(scored),
+            )
 
     def loss(self, now: PolicyPass, old: OldPass, total: torch.Tensor) -> torch.Tensor:
         """Return the clipped policy loss plus the clipped value loss."""
@@ -158,12 +176,14 @@ class PPOTrainer(ActorCriticTrainer):
             tokens = mask.sum().clamp(min=1)
             ratios = probability_ratios(now.log_probs, old.log_probs)
             clipped = ((ratios - 1).abs() > self.args.epsilon) * mask
-            self.note({
-                "policy_loss": policy * total / tokens,
-                "value_loss": value * total / tokens,
-                "clip_ratio": clipped.sum() / tokens,
-                "entropy": (now.entropies * mask).sum() / tokens,
-            })  # fmt: skip
+            self.note(
+                {
+                    "policy_loss": policy * total / tokens,
+                    "value_loss": value * total / tokens,
+                    "clip_ratio": clipped.sum() / tokens,
+                    "entropy": (now.entropies * mask).sum() / tokens,
+                }
+            )
         return policy + value
 
     def save_state(self, folder: Path) -> None:

@@ -59,8 +59,10 @@ def grpo(recipe: PolicyTraining) -> TrainerKind:
 
 
 ALGORITHMS: Mapping[Algorithm, Callable[[PolicyTraining], TrainerKind]] = {
-    "ppo": ppo, "rloo": rloo, "grpo": grpo,
-}  # fmt: skip
+    "ppo": ppo,
+    "rloo": rloo,
+    "grpo": grpo,
+}
 
 
 def build_trainer(

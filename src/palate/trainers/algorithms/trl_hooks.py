@@ -180,9 +180,14 @@ class ActorCriticTrainer(GRPOTrainer, ABC):
             self._metrics[mode][name].append(self.accelerator.reduce(number, "mean").item())
 
     def _get_per_token_logps_and_entropies(
-        self, model: Any, input_ids: Any, attention_mask: Any, logits_to_keep: int,
-        *args: Any, **kwargs: Any,
-    ) -> Any:  # fmt: skip
+        self,
+        model: Any,
+        input_ids: Any,
+        attention_mask: Any,
+        logits_to_keep: int,
+        *args: Any,
+        **kwargs: Any,
+    ) -> Any:
         whole = self.accelerator.unwrap_model(model)
         with self.value_head.reading(whole) as passes:
             result = super()._get_per_token_logps_and_entropies(

@@ -83,10 +83,13 @@ def export(
         raise UsageError(f"trainer {trainer!r}: expected trl, verl or openrlhf")
     mean, deviation = scale
     for flag, holds, expected in (
-        ("--scale", math.isfinite(mean) and 0 < deviation < math.inf,
-         "a mean, and a deviation above 0"),
+        (
+            "--scale",
+            math.isfinite(mean) and 0 < deviation < math.inf,
+            "a mean, and a deviation above 0",
+        ),
         ("--kl", 0 <= kl_coefficient < math.inf, "0 or more"),
-    ):  # fmt: skip
+    ):
         if not holds:
             raise UsageError(f"{flag}: expected {expected}")
     target = TARGETS[trainer]
@@ -99,15 +102,26 @@ def export(
         name = pairs.name if isinstance(data, Dataset) else str(data)
         words = ("-b", name) if data_words is None else tuple(data_words)
         plan = ExportPlan(
-            trainer=trainer, benchmark=pairs.name, policy=trained, policy_context=policy_context,
+            trainer=trainer,
+            benchmark=pairs.name,
+            policy=trained,
+            policy_context=policy_context,
             served=Served(named.spec, named.context.spec, words, url, key_env),
-            rows=rows, prompt_tokens=trained.prompt_tokens(rows.prompts), mean=mean,
-            deviation=deviation, kl_coefficient=kl_coefficient, seed=settings.seed,
-        )  # fmt: skip
+            rows=rows,
+            prompt_tokens=trained.prompt_tokens(rows.prompts),
+            mean=mean,
+            deviation=deviation,
+            kl_coefficient=kl_coefficient,
+            seed=settings.seed,
+        )
         write_files(plan, target, folder)
     return Exported(
-        folder=Path(output), serve=serve_command(plan, target), start=target.start,
-        train_rows=len(rows.train), train_users=plan.users(rows.train),
-        held_out_rows=len(rows.held_out), held_out_users=plan.users(rows.held_out),
+        folder=Path(output),
+        serve=serve_command(plan, target),
+        start=target.start,
+        train_rows=len(rows.train),
+        train_users=plan.users(rows.train),
+        held_out_rows=len(rows.held_out),
+        held_out_users=plan.users(rows.held_out),
         updates=updates_in_words(plan, target),
-    )  # fmt: skip
+    )

@@ -130,9 +130,17 @@ class ExportPlan:
         """The name of the run and of its checkpoints: no two scorers share one."""
         prompts = [(row.row, row.user, row.messages) for row in self.rows.train]
         known = digest(
-            self.trainer, self.served.scorer, self.served.context, self.benchmark, prompts,
-            self.policy.spec, self.mean, self.deviation, self.kl_coefficient, self.seed,
-        )  # fmt: skip
+            self.trainer,
+            self.served.scorer,
+            self.served.context,
+            self.benchmark,
+            prompts,
+            self.policy.spec,
+            self.mean,
+            self.deviation,
+            self.kl_coefficient,
+            self.seed,
+        )
         return f"{slug(self.served.scorer)}-{slug(self.served.context)}-{known[:8]}"
 
     @property

@@ -90,9 +90,14 @@ def read_policy(text: str, session: Session, settings: Settings | None = None) -
     model = str(session.folder(reference).path) if here else reference.name
     template, window = _looked_at(text, model, here, settings)
     return ExportedPolicy(
-        text, model, max_tokens=how.max_tokens, temperature=how.temperature, top_p=how.top_p,
-        template=template, window=window,
-    )  # fmt: skip
+        text,
+        model,
+        max_tokens=how.max_tokens,
+        temperature=how.temperature,
+        top_p=how.top_p,
+        template=template,
+        window=window,
+    )
 
 
 def _looked_at(

@@ -59,12 +59,16 @@ def prompt_rows(
     shown = shown_to_policy(build_context(context, session, settings), pairs, settings.seed)
     train, apart = (
         [
-            PromptRow(row.id, row.user_id, tuple(
-                Message(role=message.role, content=policy.safe(message.content))
-                for message in policy_prompt(row, shown)
-            ))
+            PromptRow(
+                row.id,
+                row.user_id,
+                tuple(
+                    Message(role=message.role, content=policy.safe(message.content))
+                    for message in policy_prompt(row, shown)
+                ),
+            )
             for row in part.rows
         ]
         for part in split
-    )  # fmt: skip
+    )
     return PromptRows(train, apart)

@@ -29,9 +29,13 @@ def write_files(plan: ExportPlan, target: ExportTarget, folder: Path) -> None:
         write = write_parquet if target.data == "parquet" else write_json_lines
         write(lines, folder / f"{name}.{target.data}")
     known = {
-        "plan": plan, "policy": plan.policy, "batches": plan.batches, "target": target,
-        "serve": serve_command(plan, target), "updates": updates_in_words(plan, target),
-    }  # fmt: skip
+        "plan": plan,
+        "policy": plan.policy,
+        "batches": plan.batches,
+        "target": target,
+        "serve": serve_command(plan, target),
+        "updates": updates_in_words(plan, target),
+    }
     for name in target.files:
         text = _environment().get_template(f"{target.name}/{name}.jinja").render(known)
         (folder / name).write_text(text, encoding="utf-8")
@@ -102,8 +106,12 @@ def _source(name: str) -> str:
 @cache
 def _environment() -> Environment:
     environment = Environment(
-        loader=FunctionLoader(_source), undefined=StrictUndefined, autoescape=False,
-        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
-    )  # fmt: skip
+        loader=FunctionLoader(_source),
+        undefined=StrictUndefined,
+        autoescape=False,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
     environment.filters.update(python=python_text, shell=shlex.quote, hydra=hydra)
     return environment

@@ -104,8 +104,12 @@ class AnswerWriter:
                 tokens = written[k][counts[k]]
                 yield PolicyAnswer(
                     trainer.processing_class.decode(tokens, skip_special_tokens=True),
-                    bool(is_end[k].any()), len(tokens), log_ratio, kl, entropy,
-                )  # fmt: skip
+                    bool(is_end[k].any()),
+                    len(tokens),
+                    log_ratio,
+                    kl,
+                    entropy,
+                )
 
     def _sums(
         self,
@@ -121,11 +125,14 @@ class AnswerWriter:
         with adapters:
             start = self._log_probs(self.reference or model, ids, mask, written.shape[1])
         apart = now - start
-        each = torch.stack([
-            apart.gather(2, written.unsqueeze(2)).squeeze(2),
-            (now.exp() * apart).sum(2),
-            -(now.exp() * now).sum(2),
-        ], dim=2)  # fmt: skip
+        each = torch.stack(
+            [
+                apart.gather(2, written.unsqueeze(2)).squeeze(2),
+                (now.exp() * apart).sum(2),
+                -(now.exp() * now).sum(2),
+            ],
+            dim=2,
+        )
         return each.double().masked_fill(~counts.unsqueeze(2), 0).sum(1)
 
     def _log_probs(
@@ -133,8 +140,11 @@ class AnswerWriter:
     ) -> torch.Tensor:
         positions = (mask.cumsum(1) - 1).clamp(min=0)
         logits = model(
-            input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=False,
+            input_ids=ids,
+            attention_mask=mask,
+            position_ids=positions,
+            use_cache=False,
             logits_to_keep=tokens + 1,
-        ).logits  # fmt: skip
+        ).logits
         scaled: torch.Tensor = logits[:, :-1].float() / self.temperature
         return scaled.log_softmax(-1)

@@ -133,34 +133,44 @@ class HeldOut:
         """Return new answers of the writer's policy; raises what scoring raises."""
         written = writer.write(self.prompts, self.n, progress)
         rewards = self._rewards(self.reward, written)
-        strangers = None if self.stranger_reward is None else (
-            self._rewards(self.stranger_reward, written)
-        )  # fmt: skip
+        strangers = (
+            None if self.stranger_reward is None else (self._rewards(self.stranger_reward, written))
+        )
         rows = []
         for k, (row, answers) in enumerate(zip(self.rows, written, strict=True)):
             other = None if strangers is None else strangers[k]
-            rows.append(HeldOutRow(id=row, answers=tuple(
-                self._answer(k, answer, rewards[k][j], None if other is None else other[j])
-                for j, answer in enumerate(answers)
-            )))  # fmt: skip
+            rows.append(
+                HeldOutRow(
+                    id=row,
+                    answers=tuple(
+                        self._answer(k, answer, rewards[k][j], None if other is None else other[j])
+                        for j, answer in enumerate(answers)
+                    ),
+                )
+            )
         return HeldOutAnswers(update, tuple(rows))
 
     def _rewards(
         self, reward: Reward, written: Sequence[tuple[PolicyAnswer, ...]]
     ) -> list[tuple[RewardValue, ...]]:
-        return reward.values([
-            RewardRequest(row=row, responses=tuple(answer.text for answer in answers))
-            for row, answers in zip(self.rows, written, strict=True)
-        ])  # fmt: skip
+        return reward.values(
+            [
+                RewardRequest(row=row, responses=tuple(answer.text for answer in answers))
+                for row, answers in zip(self.rows, written, strict=True)
+            ]
+        )
 
     def _answer(
         self, k: int, answer: PolicyAnswer, value: RewardValue, stranger: RewardValue | None
     ) -> HeldOutAnswer:
         return HeldOutAnswer(
-            **answer._asdict(), copied=share_copied(answer.text, self.shown[k]),
-            reward=value.value, stranger_reward=None if stranger is None else stranger.value,
-            reason=value.reason, stranger_reason=None if stranger is None else stranger.reason,
-        )  # fmt: skip
+            **answer._asdict(),
+            copied=share_copied(answer.text, self.shown[k]),
+            reward=value.value,
+            stranger_reward=None if stranger is None else stranger.value,
+            reason=value.reason,
+            stranger_reason=None if stranger is None else stranger.reason,
+        )
 
 
 def share_copied(text: str, shown: str) -> float | None:

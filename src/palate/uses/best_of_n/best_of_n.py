@@ -148,24 +148,31 @@ def _result(
     questions = question_hashes(pairs)
     common = [_common(scored, rated, samples) for rated in gold]
     ks = tuple(wanted) or _sizes(samples.n, common)
-    picks = _corrected([
-        _picked(scores, rated, shared, users, questions, ks, seed)
-        for scores in scored
-        for rated, shared in zip(gold, common, strict=True)
-    ])  # fmt: skip
+    picks = _corrected(
+        [
+            _picked(scores, rated, shared, users, questions, ks, seed)
+            for scores in scored
+            for rated, shared in zip(gold, common, strict=True)
+        ]
+    )
     summary = BestOfSummary(
-        benchmark=pairs.name, policy=samples.policy, ks=ks,
+        benchmark=pairs.name,
+        policy=samples.policy,
+        ks=ks,
         samples=SampleCounts(n=samples.n, content_hash=samples.content, **samples.counts),
         unrated={rated.quality: rated.reasons for rated in gold},
         selections=tuple(selection for selection, _ in picks),
-    )  # fmt: skip
+    )
     rows = tuple(
-        BestOfRow.of(row, expected_quality=tuple(
-            None if np.isnan(values[k]).all() else tuple(values[k].tolist())
-            for _, values in picks
-        ))
+        BestOfRow.of(
+            row,
+            expected_quality=tuple(
+                None if np.isnan(values[k]).all() else tuple(values[k].tolist())
+                for _, values in picks
+            ),
+        )
         for k, row in enumerate(pairs.rows)
-    )  # fmt: skip
+    )
     return BestOfResult(summary, rows)
 
 
@@ -183,22 +190,30 @@ def _manifest(
     return Manifest.of(
         BestOfResult.kind,
         {
-            "benchmark": pairs.name, "name": samples.policy, "rows": pairs.content_hash,
-            "samples": samples.content, "ks": list(ks),
+            "benchmark": pairs.name,
+            "name": samples.policy,
+            "rows": pairs.content_hash,
+            "samples": samples.content,
+            "ks": list(ks),
             "scores": [
-                {"scorer": scores.summary.scorer, "context": scores.summary.context,
-                 "fingerprints": list(scores.summary.fingerprints), "folder": name}
+                {
+                    "scorer": scores.summary.scorer,
+                    "context": scores.summary.context,
+                    "fingerprints": list(scores.summary.fingerprints),
+                    "folder": name,
+                }
                 for name, scores in folders.items()
             ],
             "qualities": {quality.spec: quality.fingerprint for quality in qualities},
-            "contrast": contrast, "seed": seed,
+            "contrast": contrast,
+            "seed": seed,
         },
         inputs={
             "samples": samples.content,
             **{name: scores.content_hash for name, scores in folders.items()},
         },
         details=tuple(quality.details for quality in qualities),
-    )  # fmt: skip
+    )
 
 
 def _common(
@@ -261,11 +276,19 @@ def _picked(
     expected[counted] = best_of(values[counted], gold[counted], ks)
     of = scored.summary
     return Selection(
-        scorer=of.scorer, context=of.context, oracle=of.oracle, models=of.models,
-        fingerprints=of.fingerprints, quality=rated.quality, surrogate=rated.surrogate,
-        contrast=rated.mirrors is not None, curve=curve, over_optimisation=fitted,
-        unscored_reasons=of.unscored_reasons, notes=of.notes,
-    ), expected  # fmt: skip
+        scorer=of.scorer,
+        context=of.context,
+        oracle=of.oracle,
+        models=of.models,
+        fingerprints=of.fingerprints,
+        quality=rated.quality,
+        surrogate=rated.surrogate,
+        contrast=rated.mirrors is not None,
+        curve=curve,
+        over_optimisation=fitted,
+        unscored_reasons=of.unscored_reasons,
+        notes=of.notes,
+    ), expected
 
 
 def _corrected(picks: Sequence[Picks]) -> list[Picks]:

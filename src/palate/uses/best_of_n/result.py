@@ -127,13 +127,19 @@ class BestOfResult(UseResult[BestOfSummary, BestOfRow]):
         scored = {(s.scorer, s.context): (s, v) for s, v in listed if not np.isnan(v).all()}
         first = listed[0][0]
         of = DownstreamQuality(
-            benchmark=summary.benchmark, policy=summary.policy, quality=quality,
-            surrogate=first.surrogate, k=k, n_samples=summary.samples.n,
-        )  # fmt: skip
+            benchmark=summary.benchmark,
+            policy=summary.policy,
+            quality=quality,
+            surrogate=first.surrogate,
+            k=k,
+            n_samples=summary.samples.n,
+        )
         unscored = any(selection.unscored_reasons for selection, _ in listed)
         return self.measured(
-            of, {name: values for name, (_, values) in scored.items()},
+            of,
+            {name: values for name, (_, values) in scored.items()},
             {name: selection for name, (selection, _) in scored.items()},
-            samples=summary.samples.content_hash, mirrored=first.contrast,
+            samples=summary.samples.content_hash,
+            mirrored=first.contrast,
             complete=not (summary.unrated.get(quality) or unscored),
-        )  # fmt: skip
+        )

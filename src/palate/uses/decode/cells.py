@@ -117,8 +117,9 @@ def guide_cells(
     """
     oracles = [
         build_oracle(text, pairs, work.session, work.settings)
-        for text in dict.fromkeys(scorers) if text.startswith(KIND)
-    ]  # fmt: skip
+        for text in dict.fromkeys(scorers)
+        if text.startswith(KIND)
+    ]
     named = [text for text in scorers if not text.startswith(KIND)]
     planned: list[tuple[str | Scorer, str]] = [(oracle, "none") for oracle in oracles]
     if named:

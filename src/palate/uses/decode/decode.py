@@ -165,10 +165,15 @@ class _Guidance:
             after = self.scores(cell, samples)
             decoded.append(
                 Decoded(
-                    cell, method, samples, self.rated(samples, f" of {how}"), after, before,
+                    cell,
+                    method,
+                    samples,
+                    self.rated(samples, f" of {how}"),
+                    after,
+                    before,
                     rewards(after, samples),
                 )
-            )  # fmt: skip
+            )
         return decoded
 
     def _drawn(
@@ -182,18 +187,25 @@ class _Guidance:
         work = self.work
         shown = shown_to_policy(work.context(self.policy_context), self.pairs, work.settings.seed)
         return draw_samples(
-            _guided(plain, cell, method), self.pairs, self.n, work.session.store, shown,
-            work.start(named), named=named, guide_inputs=inputs,
-        )  # fmt: skip
+            _guided(plain, cell, method),
+            self.pairs,
+            self.n,
+            work.session.store,
+            shown,
+            work.start(named),
+            named=named,
+            guide_inputs=inputs,
+        )
 
     def _save(self, samples: Samples, inputs: Sequence[GuideInput | None], named: str) -> None:
         """Write the answers of the rows that are guided."""
         assert self.work.root is not None
         there = [k for k, read in enumerate(inputs) if read is not None]
         written = Samples(
-            samples.policy, tuple(samples.rows[k] for k in there),
+            samples.policy,
+            tuple(samples.rows[k] for k in there),
             tuple(samples.of_row[k] for k in there),
-        )  # fmt: skip
+        )
         file = f"{slug(named)}-{samples.content[:8]}.jsonl"
         written.save(self.work.root / slug(f"{self.pairs.name} samples") / file)
 
@@ -209,23 +221,30 @@ def _manifest(
 ) -> Manifest:
     cells = [
         {
-            "scorer": work.cell.key[0], "context": work.cell.key[1], "method": work.method.spec,
-            "weight": work.method.weight, "identity": list(work.method.identity),
+            "scorer": work.cell.key[0],
+            "context": work.cell.key[1],
+            "method": work.method.spec,
+            "weight": work.method.weight,
+            "identity": list(work.method.identity),
             "fingerprints": list(work.scores.summary.fingerprints),
         }
         for work in decoded
-    ]  # fmt: skip
+    ]
     return Manifest.of(
         DecodeResult.kind,
         {
-            "benchmark": pairs.name, "name": unguided.policy, "rows": pairs.content_hash,
-            "samples": unguided.content, "cells": cells,
+            "benchmark": pairs.name,
+            "name": unguided.policy,
+            "rows": pairs.content_hash,
+            "samples": unguided.content,
+            "cells": cells,
             "qualities": {quality.spec: quality.fingerprint for quality in measures},
-            "contrast": contrast, "seed": seed,
+            "contrast": contrast,
+            "seed": seed,
         },
         inputs={
             "samples": unguided.content,
             **{f"guided {k}": work.samples.content for k, work in enumerate(decoded)},
         },
         details=tuple(quality.details for quality in measures),
-    )  # fmt: skip
+    )

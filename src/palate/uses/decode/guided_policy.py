@@ -137,10 +137,14 @@ class GuidedPolicy:
         thresholds = [it.threshold for it in inputs if it is not None and it.threshold is not None]
         return self.method.write(
             GuidedBatch(
-                model, rows, Writing(how.max_tokens, how.temperature, how.top_p, how.seed),
-                self.guide, self._rate(rows), thresholds,
+                model,
+                rows,
+                Writing(how.max_tokens, how.temperature, how.top_p, how.seed),
+                self.guide,
+                self._rate(rows),
+                thresholds,
             )
-        )  # fmt: skip
+        )
 
     def _rate(self, rows: Sequence[GuidedRow]) -> Rate:
         def rate(texts: Sequence[tuple[int, str]]) -> list[float | None]:

@@ -25,8 +25,10 @@ class OracleGuide:
         self.metric, self.spec = metric, f"{KIND}{metric.spec}"
         self.info = ScorerInfo(
             fingerprint=digest("oracle", metric.fingerprint, pairs.content_hash),
-            exact=True, needs_user=True, details=metric.details,
-        )  # fmt: skip
+            exact=True,
+            needs_user=True,
+            details=metric.details,
+        )
         self._rows: dict[tuple[tuple[Message, ...], str | None], Question] = {}
         for row in pairs.rows:
             first = self._rows.setdefault((row.messages, user_key(row.user_id)), row)

@@ -163,11 +163,20 @@ class DecodeResult(UseResult[DecodeSummary, DecodeRow]):
         values = self.guided[:, numbers, m]
         values = np.where(rows_of_all(values, self.where)[:, None], values, np.nan)
         of = DownstreamQuality(
-            benchmark=summary.benchmark, policy=summary.policy, quality=quality.quality,
-            surrogate=quality.surrogate, k=1, n_samples=summary.n, guided_by=method,
-        )  # fmt: skip
+            benchmark=summary.benchmark,
+            policy=summary.policy,
+            quality=quality.quality,
+            surrogate=quality.surrogate,
+            k=1,
+            n_samples=summary.n,
+            guided_by=method,
+        )
         left_out = any(it.left_out or it.qualities[m].unrated for it in cells.values())
         return self.measured(
-            of, dict(zip(cells, values.T, strict=True)), cells, samples=summary.samples,
-            mirrored=quality.contrast, complete=not left_out,
-        )  # fmt: skip
+            of,
+            dict(zip(cells, values.T, strict=True)),
+            cells,
+            samples=summary.samples,
+            mirrored=quality.contrast,
+            complete=not left_out,
+        )

@@ -65,23 +65,30 @@ def result_of(
     rows = RowFigures(users, question_hashes(pairs), seed)
     plain = [row_means(rated.values) for rated in base]
     values = [work.values for work in decoded]
-    cells = _corrected([
-        _cell(work, values[k], plain, _stranger_values(work, decoded, values), rows)
-        for k, work in enumerate(decoded)
-    ])  # fmt: skip
+    cells = _corrected(
+        [
+            _cell(work, values[k], plain, _stranger_values(work, decoded, values), rows)
+            for k, work in enumerate(decoded)
+        ]
+    )
     summary = DecodeSummary(
-        benchmark=pairs.name, policy=unguided.policy, n=unguided.n, samples=unguided.content,
+        benchmark=pairs.name,
+        policy=unguided.policy,
+        n=unguided.n,
+        samples=unguided.content,
         text=text_facts(unguided),
         qualities=tuple(
             UnguidedQuality(
-                quality=rated.quality, surrogate=rated.surrogate,
-                contrast=rated.mirrors is not None, mean=rows.mean(means, rated.mirrors),
+                quality=rated.quality,
+                surrogate=rated.surrogate,
+                contrast=rated.mirrors is not None,
+                mean=rows.mean(means, rated.mirrors),
                 unrated=rated.reasons,
             )
             for rated, means in zip(base, plain, strict=True)
         ),
         cells=tuple(cells),
-    )  # fmt: skip
+    )
     decode_rows = tuple(
         DecodeRow.of(
             row,
@@ -104,16 +111,26 @@ def _cell(
     divergence, bound, tokens = divergences(work.method, work.samples, there)
     reward = rows.reward_gain(row_means(work.rewards), row_means(work.rewards_before))
     return GuidedCell(
-        scorer=of.scorer, context=of.context, oracle=of.oracle, method=work.method.spec,
-        weight=work.method.weight, models=of.models, fingerprints=of.fingerprints,
-        samples=work.samples.content, left_out=work.cell.left_out,
+        scorer=of.scorer,
+        context=of.context,
+        oracle=of.oracle,
+        method=work.method.spec,
+        weight=work.method.weight,
+        models=of.models,
+        fingerprints=of.fingerprints,
+        samples=work.samples.content,
+        left_out=work.cell.left_out,
         guiding=Guiding(
-            reward=reward, divergence=divergence, divergence_bound=bound,
-            text=text_facts(work.samples, there), tokens=tokens,
+            reward=reward,
+            divergence=divergence,
+            divergence_bound=bound,
+            text=text_facts(work.samples, there),
+            tokens=tokens,
         ),
         qualities=tuple(
             GuidedQuality(
-                quality=rated.quality, surrogate=rated.surrogate,
+                quality=rated.quality,
+                surrogate=rated.surrogate,
                 contrast=rated.mirrors is not None,
                 mean=rows.mean(means, rated.mirrors),
                 gain=rows.gain(means, plain[k], rated.mirrors),
@@ -125,16 +142,17 @@ def _cell(
             for k, (rated, means) in enumerate(zip(work.qualities, values, strict=True))
         ),
         notes=of.notes,
-    )  # fmt: skip
+    )
 
 
 def _stranger_values(
     work: Decoded, decoded: Sequence[Decoded], values: Sequence[Sequence[Doubles]]
 ) -> Sequence[Doubles] | None:
     alike = [
-        k for k, guided in enumerate(decoded)
+        k
+        for k, guided in enumerate(decoded)
         if (guided.method.spec, guided.method.weight) == (work.method.spec, work.method.weight)
-    ]  # fmt: skip
+    ]
     strangers = work.cell.key.strangers(decoded[k].cell.key for k in alike)
     return next((values[k] for k in alike if decoded[k].cell.key in strangers[:1]), None)
 

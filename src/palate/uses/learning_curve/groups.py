@@ -74,11 +74,20 @@ class Groups:
             gain, p_gain = _difference(scored, None if scored is base else base, rows, clusters)
             lead, p_lead = _difference(scored, reference, rows, clusters)
             yield Point(
-                model=model, group=group, shots=shots, n_users=int(inside.sum()),
-                n_pairs=int(rows.sum()), accuracy=metrics.clustered_mean(values, clusters),
-                mirrored_accuracy=mirrored, concordance=concordance, residual_accuracy=residual,
-                gain=gain, p_gain=p_gain, gain_over_reference=lead, p_gain_over_reference=p_lead,
-            )  # fmt: skip
+                model=model,
+                group=group,
+                shots=shots,
+                n_users=int(inside.sum()),
+                n_pairs=int(rows.sum()),
+                accuracy=metrics.clustered_mean(values, clusters),
+                mirrored_accuracy=mirrored,
+                concordance=concordance,
+                residual_accuracy=residual,
+                gain=gain,
+                p_gain=p_gain,
+                gain_over_reference=lead,
+                p_gain_over_reference=p_lead,
+            )
 
     def baseline(self, name: str, values: Doubles) -> Iterator[Point]:
         """Yield the points of the groups that all models agree on, from each row's credit."""
@@ -92,11 +101,14 @@ class Groups:
             # Anything else has read the couple's own votes, as the majority of the others has.
             blind = len(a) > 0 and bool((both == 0.5).all())
             yield Point(
-                model=name, group=group, shots=None, n_users=len(np.unique(self.user[rows])),
+                model=name,
+                group=group,
+                shots=None,
+                n_users=len(np.unique(self.user[rows])),
                 n_pairs=int(rows.sum()),
                 accuracy=metrics.clustered_mean(values[rows], self.clusters.take(rows)),
                 mirrored_accuracy=metrics.clustered_mean(both, of_couples) if blind else None,
-            )  # fmt: skip
+            )
 
     def _members(self, model: str | None) -> dict[str, NDArray[np.bool_]]:
         trained = list(self.trained.values()) if model is None else [self.trained[model]]

@@ -204,12 +204,18 @@ def _manifest(
     return Manifest.of(
         LearningCurve.kind,
         {
-            "benchmark": pairs.name, "name": " ".join(scorers), "rows": pairs.content_hash,
-            "history": pairs.history_hash, "models": models, "baselines": told,
-            "drawn": [*drawn], "seed": settings.seed, "dtype": settings.dtype,
+            "benchmark": pairs.name,
+            "name": " ".join(scorers),
+            "rows": pairs.content_hash,
+            "history": pairs.history_hash,
+            "models": models,
+            "baselines": told,
+            "drawn": [*drawn],
+            "seed": settings.seed,
+            "dtype": settings.dtype,
         },
         inputs={**models, **told},
-    )  # fmt: skip
+    )
 
 
 def _credits(
@@ -231,6 +237,8 @@ def _credits(
 
 def _corrected(points: Sequence[Point]) -> list[Point]:
     return with_holm(
-        points, [point.p_gain_over_reference for point in points],
-        [(point.group, point.shots) for point in points], into="p_gain_over_reference_holm",
-    )  # fmt: skip
+        points,
+        [point.p_gain_over_reference for point in points],
+        [(point.group, point.shots) for point in points],
+        into="p_gain_over_reference_holm",
+    )

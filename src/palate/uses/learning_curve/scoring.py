@@ -118,10 +118,12 @@ class Learner:
 
     def _adapted(self, shots: Shots, repeat: int) -> Scorer:
         k = None if shots == "all" else shots
-        adapted = self.model.adapted({
-            user: draw_choices(listed, k, self.seed, repeat, user_key(user))
-            for user, listed in self.history.items()
-        })  # fmt: skip
+        adapted = self.model.adapted(
+            {
+                user: draw_choices(listed, k, self.seed, repeat, user_key(user))
+                for user, listed in self.history.items()
+            }
+        )
         assert isinstance(adapted, Scorer)
         lost: int = getattr(getattr(adapted, "users", None), "n_too_long", 0)
         self.choices_left_out = max(self.choices_left_out, lost)

@@ -31,14 +31,19 @@ def agreements(
     A scorer here is a scorer under one context, as in predictive validity: oracles do not count,
     and one that a context does not move counts once.
     """
-    bare = {cell.scorer: values for cell, values in zip(cells, values_of_cells, strict=True)
-            if cell.context == NOTHING}  # fmt: skip
+    bare = {
+        cell.scorer: values
+        for cell, values in zip(cells, values_of_cells, strict=True)
+        if cell.context == NOTHING
+    }
     counted = [
-        values for cell, values in zip(cells, values_of_cells, strict=True)
-        if not cell.oracle and not (
+        values
+        for cell, values in zip(cells, values_of_cells, strict=True)
+        if not cell.oracle
+        and not (
             cell.context != NOTHING and cell.scorer in bare and _same(values, bare[cell.scorer])
         )
-    ]  # fmt: skip
+    ]
     if not counted:
         return 0, ()
     shared = np.asarray(~np.isnan([values.reward for values in counted]).any(axis=0))
@@ -50,10 +55,13 @@ def agreements(
     for k, reading in enumerate(READINGS):
         for at, weight in enumerate((*map(written, weights), "chosen")):
             policies = [_accuracy(units, shared, values.values[:, k, at]) for values in counted]
-            over_scorers.append(PolicyAgreement(
-                reading=reading, weight=weight,
-                agreement=kendall_agreement(rewards, policies, seed=seed),
-            ))  # fmt: skip
+            over_scorers.append(
+                PolicyAgreement(
+                    reading=reading,
+                    weight=weight,
+                    agreement=kendall_agreement(rewards, policies, seed=seed),
+                )
+            )
     return n, tuple(over_scorers)
 
 

@@ -116,16 +116,20 @@ def reading_curves(
         columns = cell.values[:, k].T
         every = [ReportedEstimate.of(units.accuracy(values)) for values in columns]
         gain = units.gain(columns[-1], cell.base[reading])
-        curves.append(ReadingCurve(
-            reading=reading,
-            base=ReportedEstimate.of(units.accuracy(cell.base[reading])),
-            points=tuple(
-                CurvePoint(weight=written(weight), accuracy=point)
-                for weight, point in zip(weights, every, strict=False)
-            ),
-            chosen=cell.chosen[reading], accuracy=every[-1],
-            gain=ReportedEstimate.of(gain), gain_p=gain.p,
-        ))  # fmt: skip
+        curves.append(
+            ReadingCurve(
+                reading=reading,
+                base=ReportedEstimate.of(units.accuracy(cell.base[reading])),
+                points=tuple(
+                    CurvePoint(weight=written(weight), accuracy=point)
+                    for weight, point in zip(weights, every, strict=False)
+                ),
+                chosen=cell.chosen[reading],
+                accuracy=every[-1],
+                gain=ReportedEstimate.of(gain),
+                gain_p=gain.p,
+            )
+        )
     return tuple(curves)
 
 

@@ -65,9 +65,12 @@ class Steering:
     def spec(self, guide: str | None, weights: Sequence[float] = (1.0,)) -> str:
         """Return the spec of the policy under a guide."""
         options = {
-            "guide": guide, "base": self.base, "shown": "yes" if self.policy_shown else None,
-            "method": self.method, "k": None if self.k is None else str(self.k),
-        }  # fmt: skip
+            "guide": guide,
+            "base": self.base,
+            "shown": "yes" if self.policy_shown else None,
+            "method": self.method,
+            "k": None if self.k is None else str(self.k),
+        }
         if self.method is not None:
             options |= {"score": "decoder", "weight": ",".join(f"{w:.17g}" for w in weights)}
         given = {name: value for name, value in options.items() if value is not None}

@@ -103,9 +103,12 @@ def policy_accuracy(
     planned = plan_cells(pairs, guides, steering, named, work)
     reads = any(cell.reads_choices for cell in planned)
     parts = split(
-        pairs, seed, relative=relative, reads_choices=reads,
+        pairs,
+        seed,
+        relative=relative,
+        reads_choices=reads,
         reads_posts=any(cell.reads_posts for cell in planned),
-    )  # fmt: skip
+    )
     if announce is not None:
         announce(planned, parts)
     passes = _Passes(parts, work)
@@ -124,14 +127,23 @@ def policy_accuracy(
             values_of_cells.append(values)
         n_common, over_scorers = agreements(cells, values_of_cells, units, read_at, seed)
         summary = PolicySummary(
-            benchmark=pairs.name, policy=policy, base=base,
-            score="tilt" if method is None else "decoder", method=method, k=k,
-            guided=bool(guides), policy_shown=policy_shown, relative=relative,
-            weights=tuple(map(written, read_at)), reserved=_reserved(parts),
+            benchmark=pairs.name,
+            policy=policy,
+            base=base,
+            score="tilt" if method is None else "decoder",
+            method=method,
+            k=k,
+            guided=bool(guides),
+            policy_shown=policy_shown,
+            relative=relative,
+            weights=tuple(map(written, read_at)),
+            reserved=_reserved(parts),
             chosen_on="adapt" if passes.chooses else "folds",
-            n_rows=len(parts.evaluated.rows), n_common=n_common,
-            cells=tuple(corrected(cells)), agreements=over_scorers,
-        )  # fmt: skip
+            n_rows=len(parts.evaluated.rows),
+            n_common=n_common,
+            cells=tuple(corrected(cells)),
+            agreements=over_scorers,
+        )
         result = PolicyAccuracy(summary, _rows(parts.evaluated, values_of_cells), folder)
         if folder is not None:
             finished = {
@@ -193,20 +205,25 @@ def _cell(
     # A policy without a guide goes by its own name, as in its runs.
     parts = scorer.components if guide is None else components_of(scorer.guide)
     infos = [info_of(part.scorer, job.spec) for part in parts]
-    models = {info.details[key] for info in infos for key in ("content", "model")
-              if key in info.details}  # fmt: skip
+    models = {
+        info.details[key] for info in infos for key in ("content", "model") if key in info.details
+    }
     misses = scored.scores.misses
     return PolicyCell(
-        scorer=scorer.guide_spec, context=job.context.spec, oracle=job.context.oracle,
+        scorer=scorer.guide_spec,
+        context=job.context.spec,
+        oracle=job.context.oracle,
         models=tuple(sorted(map(str, models))),
-        fingerprints=tuple(info.fingerprint for info in infos), unit=unit,
+        fingerprints=tuple(info.fingerprint for info in infos),
+        unit=unit,
         reward=ReportedEstimate.of(units.accuracy(values.reward)),
         readings=reading_curves(values, units, read_at),
-        misses=None if misses is None else Misses(
-            tokens=int(np.nansum(scored.scores.tokens)), missed=int(np.nansum(misses))
-        ),
-        unscored_reasons=scored.reasons, notes=job.notes,
-    ), values  # fmt: skip
+        misses=None
+        if misses is None
+        else Misses(tokens=int(np.nansum(scored.scores.tokens)), missed=int(np.nansum(misses))),
+        unscored_reasons=scored.reasons,
+        notes=job.notes,
+    ), values
 
 
 def _manifest(
@@ -224,25 +241,32 @@ def _manifest(
     return Manifest.of(
         PolicyAccuracy.kind,
         {
-            "benchmark": pairs.name, "name": named.policy, **asdict(named),
+            "benchmark": pairs.name,
+            "name": named.policy,
+            **asdict(named),
             "cells": [[cell.guide, cell.context] for cell in planned],
-            "weights": list(map(written, read_at)), "relative": relative,
-            "rows": parts.evaluated.content_hash, "mirrors": pairs.mirrors,
+            "weights": list(map(written, read_at)),
+            "relative": relative,
+            "rows": parts.evaluated.content_hash,
+            "mirrors": pairs.mirrors,
             "reserved": None if reserved is None else reserved.content_hash,
             "history": pairs.history_hash if any(c.reads_choices for c in planned) else None,
             **settings.model_dump(mode="json"),
         },
-    )  # fmt: skip
+    )
 
 
 def _rows(pairs: Dataset, values_of_cells: Sequence[CellValues]) -> tuple[PolicyRow, ...]:
     return tuple(
-        PolicyRow.of(row, values=tuple(
-            None if np.isnan(cell.reward[k]) else tuple(map(tuple, cell.values[k].tolist()))
-            for cell in values_of_cells
-        ))
+        PolicyRow.of(
+            row,
+            values=tuple(
+                None if np.isnan(cell.reward[k]) else tuple(map(tuple, cell.values[k].tolist()))
+                for cell in values_of_cells
+            ),
+        )
         for k, row in enumerate(pairs.rows)
-    )  # fmt: skip
+    )
 
 
 def _reserved(parts: Split) -> Reserved | None:

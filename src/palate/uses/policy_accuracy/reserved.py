@@ -44,10 +44,13 @@ def split(
 
     def not_evaluated(rows: Sequence[object]) -> list[PreferencePair]:
         return [
-            row for row in rows
-            if isinstance(row, PreferencePair) and not row.tie and row.key not in questions
+            row
+            for row in rows
+            if isinstance(row, PreferencePair)
+            and not row.tie
+            and row.key not in questions
             and (row.profile or not reads_posts)
-        ]  # fmt: skip
+        ]
 
     past = [] if reads_choices else not_evaluated(pairs.history)
     if len(past) >= LEAST:
@@ -75,8 +78,9 @@ def split(
     )
     return Split(
         as_mirrored(replace(pairs, rows=evaluated, everyone=whole)),
-        as_mirrored(replace(pairs, rows=reserved, everyone=whole)), "set aside",
-    )  # fmt: skip
+        as_mirrored(replace(pairs, rows=reserved, everyone=whole)),
+        "set aside",
+    )
 
 
 def _drawn(rows: Sequence[PreferencePair], seed: int) -> tuple[PreferencePair, ...]:

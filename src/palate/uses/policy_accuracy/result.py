@@ -147,31 +147,41 @@ class PolicyAccuracy(UseResult[PolicySummary, PolicyRow]):
         summary = self.summary
         counted = {
             (cell.scorer, cell.context): (number, cell)
-            for number, cell in enumerate(summary.cells) if not cell.oracle
-        }  # fmt: skip
+            for number, cell in enumerate(summary.cells)
+            if not cell.oracle
+        }
         chosen = self.values[..., -1]
         shared = rows_of_all(chosen[:, [number for number, _ in counted.values()], 0], self.where)
         answers = digest(
-            summary.base, summary.policy_shown, summary.relative, summary.k,
-            list(summary.weights), summary.chosen_on,
+            summary.base,
+            summary.policy_shown,
+            summary.relative,
+            summary.k,
+            list(summary.weights),
+            summary.chosen_on,
             summary.reserved and summary.reserved.model_dump(),
             [row.content_hash for row in self.rows],
-        )  # fmt: skip
+        )
         score = summary.score if summary.method is None else f"{summary.score} {summary.method}"
         return [
             self.measured(
                 DownstreamQuality(
-                    benchmark=summary.benchmark, policy=summary.policy,
-                    quality=f"policy accuracy by {score}, {reading}", surrogate=False, k=None,
+                    benchmark=summary.benchmark,
+                    policy=summary.policy,
+                    quality=f"policy accuracy by {score}, {reading}",
+                    surrogate=False,
+                    k=None,
                     n_samples=None,
                 ),
                 {
                     key: np.where(shared, chosen[:, number, at], np.nan)
                     for key, (number, _) in counted.items()
                 },
-                {key: cell for key, (_, cell) in counted.items()}, samples=answers,
-                mirrored=self.mirrors is not None, complete=bool(shared.all()),
+                {key: cell for key, (_, cell) in counted.items()},
+                samples=answers,
+                mirrored=self.mirrors is not None,
+                complete=bool(shared.all()),
             )
             for at, reading in enumerate(READINGS)
             if reading != "ratio" or summary.score != "tilt"
-        ]  # fmt: skip
+        ]

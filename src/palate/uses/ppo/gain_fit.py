@@ -41,8 +41,11 @@ def fit_gain(of: str, kls: Sequence[float], gains: Sequence[float]) -> GainFit |
     (2.0, 1.0, 7.3891)
     >>> fit_gain("reward", points[:3], [gain_at(kl, 2.0, 1.0) for kl in points[:3]]).peak_kl
     """
-    there = [(math.sqrt(kl), gain) for kl, gain in zip(kls, gains, strict=True)
-             if kl > 0 and not math.isnan(gain)]  # fmt: skip
+    there = [
+        (math.sqrt(kl), gain)
+        for kl, gain in zip(kls, gains, strict=True)
+        if kl > 0 and not math.isnan(gain)
+    ]
     if len(there) < LEAST:
         return None
     distance, gain = np.array(there).T

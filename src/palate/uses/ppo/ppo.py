@@ -94,16 +94,27 @@ def ppo(
     if evaluate_on is not None:
         held_out = reward(scorer, context, split.held_out, session=session, settings=settings)
     plan = TrainingPlan(
-        policy=trained, model=session.folder(trained.reference), recipe=recipe, lora=lora,
-        split=split, reward=training, held_out_reward=held_out,
+        policy=trained,
+        model=session.folder(trained.reference),
+        recipe=recipe,
+        lora=lora,
+        split=split,
+        reward=training,
+        held_out_reward=held_out,
         stranger_reward=_stranger(scorer, held_out, work),
         policy_context=shown,
-        shown=(shown_to_policy(shown, split.train, seed),
-               shown_to_policy(shown, split.held_out, seed)),
-        measures=measures, evaluation=evaluation, rewarding=rewarding,
-        device=choose_device(settings.device), seed=seed, settings=settings,
+        shown=(
+            shown_to_policy(shown, split.train, seed),
+            shown_to_policy(shown, split.held_out, seed),
+        ),
+        measures=measures,
+        evaluation=evaluation,
+        rewarding=rewarding,
+        device=choose_device(settings.device),
+        seed=seed,
+        settings=settings,
         template=session.reader(trained.reference, settings).template_details,
-    )  # fmt: skip
+    )
     manifest = plan.manifest()
     folder = manifest.folder(Path(root))
     with locked(folder):
@@ -146,27 +157,44 @@ def _result(plan: TrainingPlan, folder: Path, work: Work) -> PolicyTrainingResul
         RatedAnswers(
             answers,
             rate_by_all(
-                plan.measures, answers.samples(plan.policy.spec), pairs, work,
-                contrast=plan.evaluation.contrast, of=f" after {answers.update} updates",
+                plan.measures,
+                answers.samples(plan.policy.spec),
+                pairs,
+                work,
+                contrast=plan.evaluation.contrast,
+                of=f" after {answers.update} updates",
             ),
-            scale if scaled else None, plan.stranger_reward is not None,
+            scale if scaled else None,
+            plan.stranger_reward is not None,
         )
-        for answers in written if answers is not None
-    ]  # fmt: skip
+        for answers in written
+        if answers is not None
+    ]
     made = tabulate(pairs, rated, plan.seed)
     train = plan.split.train.rows
     summary = PolicyTrainingSummary(
-        benchmark=plan.split.train.name, held_out=pairs.name, policy=plan.policy.spec,
-        policy_context=plan.policy_context.spec, scorer=plan.reward.spec,
-        context=plan.reward.context.spec, models=plan.reward_models,
-        fingerprints=plan.fingerprints, recipe=plan.recipe_document,
-        lora=None if plan.lora is None else asdict(plan.lora), scale=scale, scaled=scaled,
-        no_end=plan.rewarding.no_end, trained_rows=len(train),
+        benchmark=plan.split.train.name,
+        held_out=pairs.name,
+        policy=plan.policy.spec,
+        policy_context=plan.policy_context.spec,
+        scorer=plan.reward.spec,
+        context=plan.reward.context.spec,
+        models=plan.reward_models,
+        fingerprints=plan.fingerprints,
+        recipe=plan.recipe_document,
+        lora=None if plan.lora is None else asdict(plan.lora),
+        scale=scale,
+        scaled=scaled,
+        no_end=plan.rewarding.no_end,
+        trained_rows=len(train),
         trained_users=len({row.user_id for row in train}),
         held_out_users=len({row.user_id for row in pairs.rows}),
-        shared_questions=plan.split.shared_questions, n=plan.evaluation.n,
+        shared_questions=plan.split.shared_questions,
+        n=plan.evaluation.n,
         start=rated[0].answers.samples(plan.policy.spec).content,
-        evaluations=made.evaluations, gain=made.gain, fits=made.fits,
+        evaluations=made.evaluations,
+        gain=made.gain,
+        fits=made.fits,
         notes=plan.notes,
-    )  # fmt: skip
+    )
     return PolicyTrainingResult(summary, made.rows, folder)

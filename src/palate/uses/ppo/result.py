@@ -165,20 +165,33 @@ class PolicyTrainingResult(UseResult[PolicyTrainingSummary, PolicyTrainingRow]):
         del k
         summary, last = self.summary, self.summary.evaluations[-1]
         shared = digest(
-            summary.start, summary.recipe, summary.lora, summary.scaled, summary.no_end, summary.n,
-            summary.benchmark, summary.trained_rows,
-        )  # fmt: skip
+            summary.start,
+            summary.recipe,
+            summary.lora,
+            summary.scaled,
+            summary.no_end,
+            summary.n,
+            summary.benchmark,
+            summary.trained_rows,
+        )
         name = (summary.scorer, summary.context)
         return [
             self.measured(
                 DownstreamQuality(
-                    benchmark=summary.held_out, policy=summary.policy, quality=of.quality,
-                    surrogate=of.surrogate, k=1, n_samples=summary.n,
+                    benchmark=summary.held_out,
+                    policy=summary.policy,
+                    quality=of.quality,
+                    surrogate=of.surrogate,
+                    k=1,
+                    n_samples=summary.n,
                     trained_by=f"{summary.algorithm}, {last.update} updates",
                 ),
-                {name: self.qualities[:, -1, number]}, {name: summary}, samples=shared,
-                mirrored=of.contrast, complete=not of.unrated,
+                {name: self.qualities[:, -1, number]},
+                {name: summary},
+                samples=shared,
+                mirrored=of.contrast,
+                complete=not of.unrated,
             )
             for number, of in enumerate(last.qualities)
             if not np.isnan(self.qualities[:, -1, number]).all()
-        ]  # fmt: skip
+        ]

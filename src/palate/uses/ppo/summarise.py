@@ -76,9 +76,11 @@ def tabulate(pairs: Dataset, rated: Sequence[RatedAnswers], seed: int) -> Tabula
     figures = RowFigures([row.user_id for row in pairs.rows], question_hashes(pairs), seed)
     evaluations = tuple(_evaluation(each, figures) for each in rated)
     return Tabulated(
-        evaluations, _gain(rated[0], rated[-1], figures), _fits(rated, evaluations),
+        evaluations,
+        _gain(rated[0], rated[-1], figures),
+        _fits(rated, evaluations),
         _rows(pairs, rated),
-    )  # fmt: skip
+    )
 
 
 def _evaluation(rated: RatedAnswers, figures: RowFigures) -> PolicyEvaluation:
@@ -104,12 +106,15 @@ def _evaluation(rated: RatedAnswers, figures: RowFigures) -> PolicyEvaluation:
         ),
         qualities=tuple(
             QualityLevel(
-                quality=of.quality, surrogate=of.surrogate, contrast=of.mirrors is not None,
-                mean=figures.mean(means, of.mirrors), unrated=of.reasons,
+                quality=of.quality,
+                surrogate=of.surrogate,
+                contrast=of.mirrors is not None,
+                mean=figures.mean(means, of.mirrors),
+                unrated=of.reasons,
             )
             for of, means in zip(rated.qualities, rated.quality_means, strict=True)
         ),
-    )  # fmt: skip
+    )
 
 
 def _gain(before: RatedAnswers, after: RatedAnswers, figures: RowFigures) -> TrainingGain:
@@ -127,10 +132,11 @@ def _gain(before: RatedAnswers, after: RatedAnswers, figures: RowFigures) -> Tra
         )
     ]
     return TrainingGain(
-        reward=figures.reward_gain(rewards[1], rewards[0]), stranger_reward=stranger,
+        reward=figures.reward_gain(rewards[1], rewards[0]),
+        stranger_reward=stranger,
         identity=identity,
         qualities=tuple(with_holm(gains, [it.gain.p for it in gains])),
-    )  # fmt: skip
+    )
 
 
 def _fits(

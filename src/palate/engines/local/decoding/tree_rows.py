@@ -104,9 +104,12 @@ class TreeRows:
         positions = torch.tensor([at])
         layout = Layout(rows=steps, length=self.whole)
         return forward(
-            self.local, row.to(self.local.device), positions.to(self.local.device), layout,
+            self.local,
+            row.to(self.local.device),
+            positions.to(self.local.device),
+            layout,
             self.logits,
-        )  # fmt: skip
+        )
 
     @staticmethod
     def join(parts: Sequence[tuple[TreeRows, list[int]]]) -> TreeRows:

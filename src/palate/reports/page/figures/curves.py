@@ -22,8 +22,15 @@ def best_of_lines(names: Sequence[str], selections: Sequence[Selection], ks: Seq
         points = [(p.k, p.best) for p in selection.curve.points if p.best.value is not None]
         _line(ax, k, name, points)
     best = [p for p in selections[0].curve.points if p.oracle.value is not None]
-    ax.plot([p.k for p in best], [p.oracle.value for p in best], color=INK, lw=1.2, ls=":",
-            marker="_", label="the best possible")  # fmt: skip
+    ax.plot(
+        [p.k for p in best],
+        [p.oracle.value for p in best],
+        color=INK,
+        lw=1.2,
+        ls=":",
+        marker="_",
+        label="the best possible",
+    )
     level = selections[0].curve.random.value
     if level is not None:
         ax.axhline(level, color=MUTED, lw=1, ls=(0, (4, 3)), label="one sample")
@@ -63,8 +70,9 @@ def weight_lines(
     """Draw policy accuracy against the weight of the reward, a line per scorer and context."""
     figure, ((ax,),) = panels(1, 1, (WIDTH, 3.6))
     for k, (name, points) in enumerate(lines.items()):
-        _line(ax, k, name, [(at, point) for at, point in enumerate(points)
-                            if point.value is not None])  # fmt: skip
+        _line(
+            ax, k, name, [(at, point) for at, point in enumerate(points) if point.value is not None]
+        )
     if base.value is not None:
         ax.axhline(base.value, color=MUTED, lw=1, ls=(0, (4, 3)), label="the policy alone")
     ax.set_xticks(range(len(weights)), weights)
@@ -100,5 +108,9 @@ def _line(
     ends = [
         (at, estimate.low, estimate.high) for at, estimate in points if estimate.low is not None
     ]
-    ax.vlines(*(zip(*ends, strict=True) if ends else ([], [], [])), color=style["color"], lw=0.8,
-              alpha=0.6)  # fmt: skip
+    ax.vlines(
+        *(zip(*ends, strict=True) if ends else ([], [], [])),
+        color=style["color"],
+        lw=0.8,
+        alpha=0.6,
+    )

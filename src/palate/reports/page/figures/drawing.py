@@ -30,15 +30,33 @@ COLOURS = (BLUE, VERMILION, GREEN, PURPLE)
 MARKERS = ("o", "D", "^", "s", "v", "P", "X", "*")
 DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)))
 OWN_LOOK: dict[RcKeyType, Any] = {
-    "svg.fonttype": "none", "svg.hashsalt": "palate", "pdf.fonttype": 42, "font.size": 10,
-    "font.family": ["DejaVu Sans"], "text.parse_math": False, "text.color": INK,
-    "axes.edgecolor": MUTED, "axes.labelcolor": INK, "xtick.color": MUTED, "ytick.color": MUTED,
-    "xtick.labelcolor": INK, "ytick.labelcolor": INK, "axes.facecolor": "none",
-    "figure.facecolor": "none", "savefig.facecolor": "none", "axes.unicode_minus": False,
-    "axes.spines.top": False, "axes.spines.right": False, "axes.titlesize": 10,
-    "axes.titlelocation": "left", "axes.axisbelow": True, "grid.color": RULE,
-    "grid.linewidth": 0.7, "legend.frameon": False, "figure.max_open_warning": 0,
-}  # fmt: skip
+    "svg.fonttype": "none",
+    "svg.hashsalt": "palate",
+    "pdf.fonttype": 42,
+    "font.size": 10,
+    "font.family": ["DejaVu Sans"],
+    "text.parse_math": False,
+    "text.color": INK,
+    "axes.edgecolor": MUTED,
+    "axes.labelcolor": INK,
+    "xtick.color": MUTED,
+    "ytick.color": MUTED,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "axes.facecolor": "none",
+    "figure.facecolor": "none",
+    "savefig.facecolor": "none",
+    "axes.unicode_minus": False,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.titlesize": 10,
+    "axes.titlelocation": "left",
+    "axes.axisbelow": True,
+    "grid.color": RULE,
+    "grid.linewidth": 0.7,
+    "legend.frameon": False,
+    "figure.max_open_warning": 0,
+}
 
 
 @contextmanager

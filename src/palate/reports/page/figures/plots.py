@@ -72,14 +72,16 @@ def dumbbells(
         ]
         if some:
             x, y = zip(*some, strict=True)
-            ax.plot(x, y, ls="", label=mark.word, zorder=3, ms=7 if mark.filled else 6.2,
-                    **_style(mark))  # fmt: skip
+            ax.plot(
+                x, y, ls="", label=mark.word, zorder=3, ms=7 if mark.filled else 6.2, **_style(mark)
+            )
     if ignores_the_user is not None:
         _level(ax, ignores_the_user, label="ignores the user")
     _rows_axis(ax, [name for name, _ in rows])
     ax.set_xlabel("accuracy")
-    figure.legend(loc="outside upper left", ncols=5, fontsize=9, handletextpad=0.3,
-                  columnspacing=1.4)  # fmt: skip
+    figure.legend(
+        loc="outside upper left", ncols=5, fontsize=9, handletextpad=0.3, columnspacing=1.4
+    )
     return figure
 
 
@@ -110,8 +112,16 @@ def user_dots(scorers: Mapping[str, tuple[NDArray[Any], NDArray[Any]]]) -> Any:
         shares = np.ceil(SIZES * np.sqrt(counts[order] / counts.max()))
         for size in np.unique(shares):
             of = shares == size
-            ax.plot(places[of], means[order][of], ls="", marker="o", ms=1.4 + 0.8 * size,
-                    color=BLUE, alpha=0.75, mew=0)  # fmt: skip
+            ax.plot(
+                places[of],
+                means[order][of],
+                ls="",
+                marker="o",
+                ms=1.4 + 0.8 * size,
+                color=BLUE,
+                alpha=0.75,
+                mew=0,
+            )
         ax.axhline(0.5, color=MUTED, lw=1, ls=(0, (4, 3)), zorder=0)
         ax.set_title(label(name, 30))
         ax.set_ylim(-0.04, 1.04)
@@ -132,12 +142,20 @@ def rank_lines(
     figure, ((ax,),) = panels(1, 1, (WIDTH, 0.34 * len(scorers) + 0.95))
     _dots(ax, scorers, 7)
     for k, (name, value) in enumerate(baselines):
-        ax.axvline(value, color=VERMILION, lw=1.2, ls=DASHES[1 + k % 3], label=label(name),
-                   zorder=0)  # fmt: skip
+        ax.axvline(
+            value, color=VERMILION, lw=1.2, ls=DASHES[1 + k % 3], label=label(name), zorder=0
+        )
     for k, (first, last) in enumerate(joined):
         x = 1.02 + 0.018 * (k % 8)
-        ax.plot([x, x], [first - 0.2, last + 0.2], color=INK, lw=2.6, clip_on=False,
-                transform=ax.get_yaxis_transform(), solid_capstyle="round")  # fmt: skip
+        ax.plot(
+            [x, x],
+            [first - 0.2, last + 0.2],
+            color=INK,
+            lw=2.6,
+            clip_on=False,
+            transform=ax.get_yaxis_transform(),
+            solid_capstyle="round",
+        )
     _rows_axis(ax, [name for name, _ in scorers])
     ax.set_xlabel("accuracy")
     if baselines:
@@ -201,8 +219,11 @@ def _level(ax: Any, level: float, **more: Any) -> None:
 
 def _apart(figures: Mapping[Mark, ReportedEstimate], near: float) -> dict[Mark, float]:
     # Dots that would hide each other stand estimate above the other.
-    known = [(estimate.value, k, mark) for k, (mark, estimate) in enumerate(figures.items())
-             if estimate.value is not None]  # fmt: skip
+    known = [
+        (estimate.value, k, mark)
+        for k, (mark, estimate) in enumerate(figures.items())
+        if estimate.value is not None
+    ]
     places: dict[Mark, float] = {}
     group: list[tuple[float, Mark]] = []
     for value, _, mark in [*sorted(known, key=lambda each: each[:2]), (np.inf, 0, OWN)]:
@@ -216,8 +237,13 @@ def _apart(figures: Mapping[Mark, ReportedEstimate], near: float) -> dict[Mark, 
 
 def _style(mark: Mark) -> dict[str, Any]:
     fill = mark.colour if mark.filled else PAPER
-    return {"marker": mark.marker, "color": mark.colour, "mfc": fill, "mec": mark.colour,
-            "mew": 1.6}  # fmt: skip
+    return {
+        "marker": mark.marker,
+        "color": mark.colour,
+        "mfc": fill,
+        "mec": mark.colour,
+        "mew": 1.6,
+    }
 
 
 def _rows_axis(ax: Any, names: Sequence[str]) -> None:

@@ -108,9 +108,12 @@ def _facts(contents: Contents, manifest: Manifest) -> tuple[str, ...]:
     )
     return (
         names.scorer(identity["scorer"]),
-        str(identity["rows"])[:8], ", ".join(dict.fromkeys(models)) or "–",
-        str(identity.get("dtype") or "–"), str(identity.get("seed")), versions,
-    )  # fmt: skip
+        str(identity["rows"])[:8],
+        ", ".join(dict.fromkeys(models)) or "–",
+        str(identity.get("dtype") or "–"),
+        str(identity.get("seed")),
+        versions,
+    )
 
 
 def _downloads(contents: Contents) -> list[tuple[str, str]]:

@@ -123,9 +123,13 @@ def _judgements(
     rows = []
     for label, value, margin in zip(labels, values, margins, strict=True):
         credit, by = value.get(key, np.nan), margin.get(key, np.nan)
-        word = "unscored" if np.isnan(credit) else "tie" if credit == 0.5 else (
-            "right" if credit > 0.5 else "wrong"
-        )  # fmt: skip
+        word = (
+            "unscored"
+            if np.isnan(credit)
+            else "tie"
+            if credit == 0.5
+            else ("right" if credit > 0.5 else "wrong")
+        )
         rows.append([label, Markup(word), NONE if np.isnan(by) else plain(by, signed=True)])
     columns = ["scorer", "judgement", "margin for the chosen answer"]
     return Table(f"Pair {number}: what scorers preferred", columns, rows, [], 2)

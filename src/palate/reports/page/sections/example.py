@@ -112,9 +112,10 @@ def _preferred(
     best: Finding, keys: list[Key], users: list[str], names: Names, *, mirrored: bool
 ) -> Table:
     runs: Mapping[str, Run | None] = {
-        "the user’s own posts": best.run, "a stranger’s posts": best.stranger,
+        "the user’s own posts": best.run,
+        "a stranger’s posts": best.stranger,
         "nothing": best.nothing,
-    }  # fmt: skip
+    }
     rows = []
     for shown, run in runs.items():
         if run is None:

@@ -23,10 +23,16 @@ from palate.reports.table import Table
 from palate.runs import Gain, ReportedEstimate, Run
 
 SHAPES = {
-    "yes": "circle", "anyone's": "half", "stranger's": "diamond", "not shown": "ring",
-    "rounding": "wave", "unsteady": "zigzag",
-    "blind": "bar", "all ties": "equal", "–": "none",
-}  # fmt: skip
+    "yes": "circle",
+    "anyone's": "half",
+    "stranger's": "diamond",
+    "not shown": "ring",
+    "rounding": "wave",
+    "unsteady": "zigzag",
+    "blind": "bar",
+    "all ties": "equal",
+    "–": "none",
+}
 
 
 class Drawn(Number):
@@ -60,8 +66,16 @@ def scorers(benchmark: BenchmarkRuns, names: Names, number: int) -> Iterator[Tab
         return
     extra = [] if benchmark.mirrored else ["by user", "same length"]
     columns = [
-        "scorer", "context", "nothing", "own", *extra, "stranger’s", "identity gain", "p", "finding"
-    ]  # fmt: skip
+        "scorer",
+        "context",
+        "nothing",
+        "own",
+        *extra,
+        "stranger’s",
+        "identity gain",
+        "p",
+        "finding",
+    ]
     ends = [
         end
         for f in benchmark.findings
@@ -73,17 +87,25 @@ def scorers(benchmark: BenchmarkRuns, names: Names, number: int) -> Iterator[Tab
     rows = []
     for f in benchmark.findings:
         summary = f.run.summary
-        more = [] if benchmark.mirrored else [
-            figure(summary.macro_accuracy), figure(summary.length_controlled)
-        ]  # fmt: skip
+        more = (
+            []
+            if benchmark.mirrored
+            else [figure(summary.macro_accuracy), figure(summary.length_controlled)]
+        )
         name = names.scorer(f.scorer)
-        rows.append([
-            Markup("{} <span class='tag'>baseline</span>").format(name) if f.baseline else name,
-            names.context(f.context), _accuracy(f.nothing), _accuracy(f.run), *more,
-            _accuracy(f.stranger), _gain(f.identity, f.word, span),
-            p_value(f.identity.p_holm if f.identity and not f.baseline else None),
-            _finding(f.word),
-        ])  # fmt: skip
+        rows.append(
+            [
+                Markup("{} <span class='tag'>baseline</span>").format(name) if f.baseline else name,
+                names.context(f.context),
+                _accuracy(f.nothing),
+                _accuracy(f.run),
+                *more,
+                _accuracy(f.stranger),
+                _gain(f.identity, f.word, span),
+                p_value(f.identity.p_holm if f.identity and not f.baseline else None),
+                _finding(f.word),
+            ]
+        )
     title = f"{benchmark.name}: {benchmark.size}"
     yield Table(title, columns, rows, list(_notes(benchmark, names)), 2)
 
@@ -119,8 +141,11 @@ def _dumbbells(
     for name, f in zip(names.findings(benchmark.findings), benchmark.findings, strict=True):
         gold = next((run for run in benchmark.oracles if run.summary.scorer == f.scorer), None)
         runs: Sequence[tuple[Mark, Run | None]] = (
-            (NOTHING, f.nothing), (STRANGER, f.stranger), (OWN, f.run), (GOLD, gold),
-        )  # fmt: skip
+            (NOTHING, f.nothing),
+            (STRANGER, f.stranger),
+            (OWN, f.run),
+            (GOLD, gold),
+        )
         figures = {mark: run.summary.accuracy for mark, run in runs if run is not None}
         if f.nothing is f.run:
             del figures[OWN]

@@ -47,19 +47,25 @@ def users(benchmark: BenchmarkRuns, names: Names, number: int) -> Iterator[objec
         ["scorer", "accuracy", "mean of users", "worst tenth, raw", "shrunken"],
         [
             [
-                name, figure(f.run.summary.accuracy), figure(f.run.summary.macro_accuracy),
-                plain(each.get("raw")), plain(each.get("shrunken")),
+                name,
+                figure(f.run.summary.accuracy),
+                figure(f.run.summary.macro_accuracy),
+                plain(each.get("raw")),
+                plain(each.get("shrunken")),
             ]
             for name, f, each in zip(labels, some, worst, strict=True)
         ],
         ["Raw is low by luck where users have few pairs. Shrunken is corrected for that luck."],
-    )  # fmt: skip
+    )
     table = Table(f"{benchmark.name}: accuracy by user", ["user", "pairs", *labels], rows)
     yield Picture(
-        f"users-{number}", f"Accuracy by user, {benchmark.name}",
+        f"users-{number}",
+        f"Accuracy by user, {benchmark.name}",
         "A dot is a user, the worst served on the left. Its size is how many pairs the user has. "
-        "The dashed line is 0.5.", table, user_dots(drawn),
-    )  # fmt: skip
+        "The dashed line is 0.5.",
+        table,
+        user_dots(drawn),
+    )
 
 
 def _by_user(run: Run, names: Names) -> dict[str, tuple[float, int]]:
@@ -98,7 +104,10 @@ def subsets(benchmark: BenchmarkRuns, names: Names, number: int) -> Iterator[Pic
     unit = "couples" if benchmark.mirrored else "pairs"
     table = Table(f"{benchmark.name}: accuracy by subset", ["subset", unit, *labels], cells)
     yield Picture(
-        f"subsets-{number}", f"Accuracy by subset, {benchmark.name}",
+        f"subsets-{number}",
+        f"Accuracy by subset, {benchmark.name}",
         "Each panel is a subset; a dot is a scorer’s accuracy with the user’s own posts, a line "
-        "its 95 % interval.", table, subset_panels(rows, 0.5 if benchmark.mirrored else None),
-    )  # fmt: skip
+        "its 95 % interval.",
+        table,
+        subset_panels(rows, 0.5 if benchmark.mirrored else None),
+    )

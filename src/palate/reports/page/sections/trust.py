@@ -169,34 +169,57 @@ CHECKS = (
     Check("Unscored pairs", _unscored, 0.0, 0.1, "fine at none, do not use above 10 %"),
     Check("Texts cut to the model’s window", _cut, 0.0, 1.0, "fine at none"),
     Check(
-        "Strangers’ posts that hold an answer", _leaks, 0.1, 1.0,
-        "always dropped; fine to 10 % of rows", AT_MOST,
+        "Strangers’ posts that hold an answer",
+        _leaks,
+        0.1,
+        1.0,
+        "always dropped; fine to 10 % of rows",
+        AT_MOST,
     ),
     Check(
-        "Strangers’ posts shorter than the own", _shortfall, 0.05, 0.25,
-        "fine up to 5 % of the words, do not use above 25 %", AT_MOST,
+        "Strangers’ posts shorter than the own",
+        _shortfall,
+        0.05,
+        0.25,
+        "fine up to 5 % of the words, do not use above 25 %",
+        AT_MOST,
     ),
     Check(
-        "Length", _length, 0.03, 0.1,
+        "Length",
+        _length,
+        0.03,
+        0.1,
         "fine where control moves accuracy by up to 0.03, do not use above 0.10",
     ),
     Check(
-        "A judge’s two orders", _orders, 0.1, 0.4,
+        "A judge’s two orders",
+        _orders,
+        0.1,
+        0.4,
         "fine where 90 % are judged alike, do not use below 60 %",
     ),
     Check(
-        "Rounding in half precision", _rounding, 0.01, 1.0,
+        "Rounding in half precision",
+        _rounding,
+        0.01,
+        1.0,
         "fine where 1 % of the verdicts or fewer are expected to flip in float32",
     ),
     Check(
-        "Replies asked for again", _asked_again, 0.01, 0.1,
+        "Replies asked for again",
+        _asked_again,
+        0.01,
+        0.1,
         "fine where 1 % of the verdicts or fewer are expected to change, do not use above 10 %",
     ),
     Check(
-        "Calibration", _honest, 0.05, 0.15,
+        "Calibration",
+        _honest,
+        0.05,
+        0.15,
         "fine up to 0.05; above 0.15 do not use margins as probabilities",
     ),
-)  # fmt: skip
+)
 
 
 def _calibration(benchmark: BenchmarkRuns, names: Names, number: int) -> Iterator[Picture]:
