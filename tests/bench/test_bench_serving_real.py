@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 
-from palate.bench import QUICK_SERVE_CASES, bench_serving
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+
+from bench_serving import SERVE_CASES, bench_serving
+
 from palate.records import Settings
 from palate.session import Session
 
 
 def test_a_real_server_is_measured(tiny):
-    small = [case._replace(clients=3) for case in QUICK_SERVE_CASES]
+    small = [case._replace(clients=3) for case in SERVE_CASES if case.clients == 64]
     assert [case.model for case in small] == [True, False]
     ticks = []
     with Session() as session:

@@ -12,7 +12,7 @@ GROUPS = {
 }  # fmt: skip
 GROUP = {"name", "accuracy", "n_pairs", "n_users", "under_10_users", "worst_decile"}
 GAP = {"a", "b", "value", "low", "high", "n", "n_users", "p", "p_holm", "n_tested", "note"}
-LOSING = {"against", "raw", "share", "n", "n_users"}
+LOSING = {"value", "low", "high", "n", "note"}
 RATINGS = {
     "benchmark", "scorer", "context", "oracle", "n_ratings", "n_users", "n_unrated", "n_undecided",
     "n_unscored",

@@ -15,7 +15,7 @@ from palate.evaluation import evaluate
 from palate.metrics import accuracy, group_gap, harmed_share, holm, worst_decile
 from palate.records import PreferencePair, ScorerInfo, Scores, Slate
 from palate.reports import group_tables
-from palate.runs import Run, UsersHarmed, load
+from palate.runs import ReportedEstimate, Run, load
 
 
 class Counting:
@@ -141,12 +141,10 @@ def test_who_loses_is_told_of_the_rows_scored_under_both(runs: tuple[Run, Run]) 
     found = users_harmed(shown, none)
     d = shown.verdicts.values - none.verdicts.values
     by_user = {u: d[none.verdicts.users == u].mean() for u in np.unique(none.verdicts.users)}
-    assert found.raw == np.mean([mean < 0 for mean in by_user.values()])
-    assert found.raw == pytest.approx(1 / 3, abs=0.05), (
-        "one user in three is shown the wrong letter"
-    )
-    assert found.share.value == pytest.approx(harmed_share(d, none.verdicts.users).share)
-    assert (found.n, found.n_users, found.against) == (180, 30, "none")
+    harmed = np.mean([mean < 0 for mean in by_user.values()])
+    assert harmed == pytest.approx(1 / 3, abs=0.05), "one user in three is shown the wrong letter"
+    assert found.value == pytest.approx(harmed_share(d, none.verdicts.users).value)
+    assert found.n == 30
     views = groups_of([none, shown], ["trait:age"])
     assert views[0].users_harmed is None
     assert views[1].users_harmed == found
@@ -164,14 +162,14 @@ def test_who_loses_knows_which_users_share_a_question() -> None:
     questions = [name.split("-")[1] for name, _ in v.keys]
     expected = harmed_share(v.values - w.values, v.users, questions)
     measured = users_harmed(shown, none)
-    share = measured.share
-    assert (measured.raw, share.value) == (expected.raw, pytest.approx(expected.share))
-    assert (share.low, share.high) == pytest.approx((expected.low, expected.high))
-    assert share.value != pytest.approx(harmed_share(v.values - w.values, v.users).share)
+    assert (measured.value, measured.low, measured.high) == pytest.approx(
+        (expected.value, expected.low, expected.high)
+    )
+    assert measured.value != pytest.approx(harmed_share(v.values - w.values, v.users).value)
 
 
 def test_a_constant_question_over_texts_of_one_user_each_shares_nothing() -> None:
-    def compared(question: str | None) -> UsersHarmed:
+    def compared(question: str | None) -> ReportedEstimate:
         pairs = tuple(
             p.model_copy(
                 update={
@@ -190,7 +188,7 @@ def test_a_constant_question_over_texts_of_one_user_each_shares_nothing() -> Non
 
     expected = compared(None)
     assert compared("Which?") == expected
-    assert expected.share.low is not None
+    assert expected.low is not None
 
 
 def test_why_nobody_knows_who_loses_is_said() -> None:
@@ -201,7 +199,7 @@ def test_why_nobody_knows_who_loses_is_said() -> None:
     )
     measured = users_harmed(shown, none)
     note = "no share: 0 users with rows on two questions, and 3 are needed"
-    assert (measured.share.value, measured.share.note) == (None, note)
+    assert (measured.value, measured.note) == (None, note)
     tables = group_tables(groups_of([none, shown], ["category"]))
     assert f"harmed: {note}." in [line for table in tables for line in table.notes]
 
@@ -215,8 +213,13 @@ def test_rows_where_nothing_is_shown_do_not_count() -> None:
     none, shown = (
         evaluate(Counting(), pairs, c, root=None, name="c") for c in ("none", "profile:1")
     )
-    assert users_harmed(shown, none).n == 120
-    assert users_harmed(none, none).n == 180, "where neither shows anything all rows count"
+    v, w = shown.verdicts.by_id(), none.verdicts.by_id()
+    some = v.own_words > 0
+    assert some.sum() == 120
+    expected = harmed_share((v.values - w.values)[some], v.users[some])
+    assert users_harmed(shown, none) == ReportedEstimate.of(expected)
+    everything = users_harmed(none, none)
+    assert (everything.value, everything.n) == (0, 30), "where neither shows anything all count"
 
 
 def test_a_shuffled_file_gives_the_same_groups(runs: tuple[Run, Run]) -> None:

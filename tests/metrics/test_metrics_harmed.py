@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import ndtr
 
-from palate.metrics import harmed_share
-from palate.metrics.harmed import HarmedShare
+from palate.metrics import Estimate, harmed_share
 
 NAN = math.nan
 ROWS = st.lists(
@@ -19,7 +18,7 @@ ROWS = st.lists(
 
 def simulated(
     rng: np.random.Generator, mean: float, spread: float, users: int, rows: int
-) -> HarmedShare:
+) -> Estimate:
     """Users whose chance of being right rises by a normal amount; rows are 0 or 1 under both."""
     true = rng.normal(mean, spread, users)
     who = np.repeat(np.arange(users), rows)
@@ -32,49 +31,40 @@ def test_hand_worked() -> None:
     # Means 1, 1/2, -1/2, 1/2: μ = 3/8, variance 1.1875/3. Noise 0, 1/4, 1/4, 1/4: mean 3/16.
     found = harmed_share([1, 1, 0, 1, -1, 0, 0, 1], list("aabbccdd"))
     tau = math.sqrt(1.1875 / 3 - 3 / 16)
-    assert found.raw == 0.25
-    assert found.share == pytest.approx(ndtr(-0.375 / tau))
-    assert (found.n, found.n_users, found.n_modelled) == (8, 4, 4)
+    assert found.value == pytest.approx(ndtr(-0.375 / tau))
+    assert found.n == 4
 
 
-def test_users_with_one_row_are_in_the_raw_share_only() -> None:
+def test_users_with_one_row_count_nowhere() -> None:
     found = harmed_share([1, 1, 0, 1, -1, 0, 0, 1, -1, -1], list("aabbccddxy"))
-    assert found.raw == 0.5
-    assert found.share == harmed_share([1, 1, 0, 1, -1, 0, 0, 1], list("aabbccdd")).share
-    assert (found.n_users, found.n_modelled) == (6, 4)
+    assert found.value == harmed_share([1, 1, 0, 1, -1, 0, 0, 1], list("aabbccdd")).value
+    assert found.n == 4
     alone = harmed_share([1, -1, 0, NAN], list("abcd"))
-    assert alone.raw == pytest.approx(1 / 3)
-    assert alone.share is alone.low is alone.high is None
+    assert alone.value is alone.low is alone.high is None
     assert alone.note == "no share: 0 users with two rows, and 3 are needed"
 
 
 def test_nobody_and_everybody() -> None:
     none = harmed_share([0.0] * 12, list("aabbccddeeff"))
-    assert (none.raw, none.share, none.low, none.high) == (0, 0, 0, 0)
+    assert (none.value, none.low, none.high) == (0, 0, 0)
     all_lose = harmed_share([-0.5] * 12, list("aabbccddeeff"))
-    assert (all_lose.raw, all_lose.share, all_lose.low) == (1, 1, 1)
-    assert harmed_share([], []).raw is None
+    assert (all_lose.value, all_lose.low) == (1, 1)
+    assert harmed_share([], []) == Estimate()
 
 
 def test_where_all_gain_alike_those_who_lose_by_chance_are_not_counted() -> None:
     rng = np.random.default_rng(2)
     found = [simulated(rng, 0.1, 0.0, users=200, rows=6) for _ in range(40)]
-    raw = np.mean([one.raw for one in found])
-    share = np.mean([one.share for one in found])
-    assert raw > 0.25, "luck alone"
-    assert share < 0.12
-    assert np.median([one.share for one in found]) < 0.03
+    assert np.mean([one.value for one in found]) < 0.12
+    assert np.median([one.value for one in found]) < 0.03
 
 
 @pytest.mark.parametrize(("mean", "spread"), [(0.1, 0.15), (0.0, 0.1), (0.05, 0.1), (-0.1, 0.15)])
 def test_the_share_of_a_simulation_is_recovered(mean: float, spread: float) -> None:
     rng, truth = np.random.default_rng(3), float(ndtr(-mean / spread))
     found = [simulated(rng, mean, spread, users=200, rows=16) for _ in range(60)]
-    shares = np.array([one.share for one in found], dtype=float)
+    shares = np.array([one.value for one in found], dtype=float)
     assert abs(shares.mean() - truth) < 0.04
-    if mean:
-        raw = np.array([one.raw for one in found], dtype=float)
-        assert abs(raw.mean() - truth) > 2 * abs(shares.mean() - truth)
     covered = np.mean([one.low <= truth <= one.high for one in found])  # type: ignore[operator]
     assert covered >= 0.86
 
@@ -96,9 +86,9 @@ def test_what_questions_do_to_all_users_is_neither_spread_nor_luck() -> None:
     d = (own[:, None] + moved).ravel()
     users, questions = np.repeat(list("abc"), 4), np.tile(list("wxyz"), 3)
     model = harmed_share(d, users, questions)
-    assert model.share == pytest.approx(ndtr(1 / 12 / math.sqrt(7 / 48)))
-    assert (model.n, model.n_users, model.n_modelled) == (12, 3, 3)
-    assert harmed_share(d, users).share == 1, "no spread, and a mean below 0"
+    assert model.value == pytest.approx(ndtr(1 / 12 / math.sqrt(7 / 48)))
+    assert model.n == 3
+    assert harmed_share(d, users).value == 1, "no spread, and a mean below 0"
 
 
 @given(st.integers(0, 10**6))
@@ -112,11 +102,11 @@ def test_names_and_order_of_users_and_questions_do_not_matter(seed: int) -> None
         ["asked of nobody else", *(f"q{99 - q}" for q in questions[order])],
         draws=30,
     )
-    for field in ("raw", "share", "low", "high", "n", "n_users", "n_modelled"):
+    for field in ("value", "low", "high", "n"):
         assert getattr(turned, field) == pytest.approx(getattr(as_given, field), abs=1e-9)
     mirrored = harmed_share(-d, users, questions, draws=30)
-    if 0 < as_given.share < 1:  # type: ignore[operator]  # users are not all alike
-        assert mirrored.share == pytest.approx(1 - as_given.share, abs=1e-9)  # type: ignore[operator]
+    if 0 < as_given.value < 1:  # type: ignore[operator]  # users are not all alike
+        assert mirrored.value == pytest.approx(1 - as_given.value, abs=1e-9)  # type: ignore[operator]
 
 
 @given(ROWS, st.integers(1, 3))
@@ -139,23 +129,22 @@ def test_few_shared_questions_and_users_of_one_question_have_no_share() -> None:
     )
     for questions, modelled, note in cases:
         model = harmed_share(d, users, questions)
-        assert model.raw is not None
-        assert model.share is model.low is model.high is None
-        assert (model.n, model.n_users, model.n_modelled) == (24, 6, modelled)
+        assert model.value is model.low is model.high is None
+        assert model.n == modelled
         assert model.note == note
 
 
 def test_where_nobody_or_everybody_is_harmed_by_every_shared_question() -> None:
     users, questions = np.divmod(np.arange(24), 4)
     none = harmed_share(np.zeros(24), users, questions)
-    assert (none.raw, none.share, none.low, none.high) == (0, 0, 0, 0)
+    assert (none.value, none.low, none.high) == (0, 0, 0)
     everybody = harmed_share(np.full(24, -0.5), users, questions)
-    assert (everybody.raw, everybody.share, everybody.low) == (1, 1, 1)
+    assert (everybody.value, everybody.low) == (1, 1)
 
 
 def test_one_draw_tells_no_interval_of_shared_questions() -> None:
     model = harmed_share(*crossed_rows(0), draws=1)
-    assert model.share is not None
+    assert model.value is not None
     assert model.low is model.high is None
     assert model.note == "no interval: under two draws leave users on two questions"
 
@@ -164,17 +153,14 @@ def test_one_draw_tells_no_interval_of_shared_questions() -> None:
 def test_laws(rows: list[tuple[float, int]]) -> None:
     d, users = [r[0] for r in rows], [r[1] for r in rows]
     one = harmed_share(d, users, draws=20)
-    assert one.raw is not None
-    assert 0 <= one.raw <= 1
     turned = harmed_share([NAN, *d[::-1]], ["new", *(f"u{u}" for u in users[::-1])], draws=20)
-    assert turned.raw == one.raw
-    assert turned.share == pytest.approx(one.share, abs=1e-9)
+    assert turned.value == pytest.approx(one.value, abs=1e-9)
     assert turned.low == pytest.approx(one.low, abs=1e-9)
-    if one.share is not None:
-        assert one.low <= one.share <= one.high  # type: ignore[operator]
+    if one.value is not None:
+        assert one.low <= one.value <= one.high  # type: ignore[operator]
         mirrored = harmed_share([-x for x in d], users, draws=20)
-        if 0 < one.share < 1:  # users are not all alike
-            assert mirrored.share == pytest.approx(1 - one.share)
+        if 0 < one.value < 1:  # users are not all alike
+            assert mirrored.value == pytest.approx(1 - one.value)
 
 
 def test_what_is_refused() -> None:

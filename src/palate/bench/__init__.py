@@ -2,14 +2,6 @@
 
 from palate.bench.decoding import CASES, QUICK_CASES, DecodingBench, bench_decoding
 from palate.bench.prefix import PrefixBench, bench_prefix
-from palate.bench.serving import (
-    QUICK_SERVE_CASES,
-    SECONDS,
-    SERVE_CASES,
-    ServeBench,
-    ServeCase,
-    bench_serving,
-)
 from palate.bench.work import FULL, QUICK, BenchCase
 
 __all__ = [
@@ -17,15 +9,9 @@ __all__ = [
     "FULL",
     "QUICK",
     "QUICK_CASES",
-    "QUICK_SERVE_CASES",
-    "SECONDS",
-    "SERVE_CASES",
     "BenchCase",
     "DecodingBench",
     "PrefixBench",
-    "ServeBench",
-    "ServeCase",
     "bench_decoding",
     "bench_prefix",
-    "bench_serving",
 ]

@@ -13,15 +13,10 @@ from palate.bench import (
     FULL,
     QUICK,
     QUICK_CASES,
-    QUICK_SERVE_CASES,
-    SECONDS,
-    SERVE_CASES,
     DecodingBench,
     PrefixBench,
-    ServeBench,
     bench_decoding,
     bench_prefix,
-    bench_serving,
 )
 from palate.cli import options as flags
 from palate.cli.console import bars, show
@@ -29,7 +24,6 @@ from palate.cli.flatten import flatten_options
 from palate.errors import UsageError
 from palate.reports import Form, Table
 from palate.reports.bench import plot_bench
-from palate.reports.numbers import NONE
 
 
 class Named(Protocol):
@@ -62,31 +56,6 @@ GUIDED_NOTES = [
     "decoder score: plain is one weight, guided eight; of plain speed is then one over how much "
     "dearer eight are.",
 ]
-SERVING = [
-    "case",
-    "dtype",
-    "answers",
-    "answers/s",
-    "in one process",
-    "ratio",
-    "batch",
-    "busy",
-    "p50",
-    "p95",
-    "p99",
-    "errors",
-    "lost",
-    "foreign",
-]
-SERVING_NOTES = [
-    "answers/s: of `palate serve`, each answer in a request of its own; in one process: the same "
-    "answers in one call of the scorer. Server and process in turns; classifier: with a head drawn "
-    "by the seed; no model: `longest`.",
-    "batch: mean number of answers that the server scored together; busy: share of the time in "
-    "which it scored; p50, p95, p99: time from a request to its reply.",
-    "errors: refused, or a reply without a number; lost: no reply; foreign: a reply that is not "
-    "the answer's own score.",
-]
 NOTES = [
     "usual: batches of 8 in the order of the data, padded to their longest; sorted: the same by "
     "length; shared: what a slate's responses share is read once. One process, ways in turns.",
@@ -100,18 +69,10 @@ NOTES = [
 
 @dataclass(frozen=True)
 class Cases:
-    """Which cases are measured, and for how long."""
+    """Which cases are measured."""
 
     quick: Annotated[bool, typer.Option("--quick", help="Two small cases.")] = False
     only: Annotated[str | None, typer.Option(help="Cases whose name holds this text.")] = None
-    seconds: Annotated[
-        float, typer.Option(help="With --serve: how long clients post, per case; 1 or more.")
-    ] = SECONDS
-
-    def __post_init__(self) -> None:
-        """Refuse what measures nothing; raises `UsageError`."""
-        if self.seconds < 1:
-            raise UsageError(f"--seconds {self.seconds:g}: expected 1 or more")
 
     def among(self, full: Sequence[Case], small: Sequence[Case]) -> list[Case]:
         """Return the chosen ones of a bench; raises `UsageError` where none is named so."""
@@ -131,9 +92,6 @@ def bench(
     decoding: Annotated[
         bool, typer.Option("--decoding", help="Measure what guidance costs instead.")
     ] = False,
-    serve: Annotated[
-        bool, typer.Option("--serve", help="Measure what `palate serve` costs instead.")
-    ] = False,
     *,
     cases: Cases,
     dtype: flags.Dtype = None,
@@ -145,17 +103,10 @@ def bench(
     """Measure what reading shared beginnings once saves, against the usual loop.
 
     With --decoding: how much of plain writing's speed is left when a model of equal size guides.
-
-    With --serve: how much of a classifier's rate in batches is left where 1, 8 and 64 clients post
-    single answers. The dtype is bfloat16, and with --serve what `palate serve` takes.
     """
-    if decoding and serve:
-        raise UsageError("--decoding and --serve are two benches; leave out either")
-    if picture is not None and (decoding or serve):
-        flag = "--decoding" if decoding else "--serve"
-        raise UsageError(f"--plot draws the shared prefixes; leave out {flag}, or it")
-    usual = None if serve else "bfloat16"
-    settings = flags.make_settings(0, dtype or usual, device, batch_tokens=batch_tokens)
+    if picture is not None and decoding:
+        raise UsageError("--plot draws the shared prefixes; leave out --decoding, or it")
+    settings = flags.make_settings(0, dtype or "bfloat16", device, batch_tokens=batch_tokens)
     if decoding:
         some = cases.among(CASES, QUICK_CASES)
         with bars() as shown:
@@ -164,20 +115,6 @@ def bench(
             )
         table = Table("guidance", DECODING, [_guided(one) for one in measured], GUIDED_NOTES, 2)
         show([table], form, [asdict(one) for one in measured])
-        return
-    if serve:
-        posted = cases.among(SERVE_CASES, QUICK_SERVE_CASES)
-        with bars() as shown:
-            replied = bench_serving(
-                model,
-                settings=settings,
-                cases=posted,
-                seconds=cases.seconds,
-                progress=shown.start("bench"),
-            )
-        rows = [_served(each) for each in replied]
-        table = Table("a reward server", SERVING, rows, SERVING_NOTES, 2)
-        show([table], form, [asdict(each) for each in replied])
         return
     shapes = cases.among(FULL, QUICK)
     with bars() as shown:
@@ -198,32 +135,6 @@ def _guided(bench: DecodingBench) -> list[str]:
         f"{bench.tokens / bench.guided_s:.0f}",
         f"{bench.ratio:.2f}",
     ]
-
-
-def _served(bench: ServeBench) -> list[str]:
-    rate = NONE if bench.in_process_rate is None else _rate(bench.in_process_rate)
-    return [
-        bench.case,
-        bench.dtype or NONE,
-        f"{bench.answers:,}",
-        _rate(bench.rate),
-        rate,
-        NONE if bench.ratio is None else f"{bench.ratio:.2f}",
-        f"{bench.batch:.1f}",
-        f"{bench.busy:.0%}",
-        *map(_time, (bench.p50_s, bench.p95_s, bench.p99_s)),
-        f"{bench.errors}",
-        f"{bench.lost}",
-        f"{bench.foreign}",
-    ]
-
-
-def _rate(rate: float) -> str:
-    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.2f}"
-
-
-def _time(seconds: float) -> str:
-    return f"{seconds:.1f} s" if seconds >= 1 else f"{1000 * seconds:.1f} ms"
 
 
 def _row(bench: PrefixBench) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
@@ -13,7 +13,7 @@ from palate.reports import Form
 from palate.reports.kinds.validity import tables as validity_tables
 from palate.reports.pictures import check_picture
 from palate.reports.plot import plot
-from palate.validity import METRICS, Statistics
+from palate.validity import METRICS
 from palate.validity import validity as measure
 
 
@@ -31,11 +31,6 @@ def validity(
         ),
     ] = None,
     picture: flags.Picture = None,
-    rbo_p: Annotated[float, typer.Option(help="Persistence of RBO, between 0 and 1.")] = 0.9,
-    gain: Annotated[
-        Literal["shifted", "rank", "exponential"],
-        typer.Option(help="Gain of NDCG: quality less the worst, rank, or 2^rank − 1."),
-    ] = "shifted",
     seed: flags.Seed = 0,
     form: flags.Format = Form.TABLE,
 ) -> None:
@@ -50,7 +45,7 @@ def validity(
             roots,
             k,
             metrics=metric or METRICS,
-            how=Statistics(rbo_p, gain, seed),
+            seed=seed,
             root=roots[0],
             progress=shown.start("rankings"),
         )

@@ -6,16 +6,16 @@ import numpy as np
 
 from palate import metrics
 from palate.errors import ComparisonError
-from palate.runs import ReportedEstimate, Run, UsersHarmed
+from palate.runs import ReportedEstimate, Run
 
 
-def users_harmed(run: Run, against: Run, *, seed: int = 0) -> UsersHarmed:
+def users_harmed(run: Run, against: Run, *, seed: int = 0) -> ReportedEstimate:
     """Return the share of users whose accuracy is lower in `run` than in `against`.
 
     Both runs are of one scorer on the same rows. Counted are rows scored in both of which either
-    run shows a part of the user; where neither shows any, all rows scored in both. Beside the raw
-    share stands that of a normal model of users' true differences, with an interval by user, and by
-    question where users share questions (`metrics.harmed_share`).
+    run shows a part of the user; where neither shows any, all rows scored in both. The share is
+    that of a normal model of users' true differences, with an interval by user, and by question
+    where users share questions (`metrics.harmed_share`); n counts the users behind it.
 
     Raises `ComparisonError` for runs of two scorers, of other rows, or on mirrored couples.
 
@@ -48,10 +48,5 @@ def users_harmed(run: Run, against: Run, *, seed: int = 0) -> UsersHarmed:
     # A constant question is none: what users then share are texts, if anything.
     shared = v.clusters.take(~np.isnan(differences)).items is not None
     questions = v.question_codes if shared else None
-    harmed = metrics.harmed_share(differences, v.user_codes, questions, seed=seed)
-    share = ReportedEstimate(
-        value=harmed.share, low=harmed.low, high=harmed.high, n=harmed.n_modelled, note=harmed.note
-    )
-    return UsersHarmed(
-        against=base.context, raw=harmed.raw, share=share, n=harmed.n, n_users=harmed.n_users
-    )
+    share = metrics.harmed_share(differences, v.user_codes, questions, seed=seed)
+    return ReportedEstimate.of(share)

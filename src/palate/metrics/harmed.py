@@ -1,7 +1,7 @@
 """The share of users whom a change harms, told apart from bad luck.
 
-With few rows a user, half of the users "lose" by chance alone. So beside the raw share stands
-that of a normal model of users' true differences, its two moments matched to the data:
+With few rows a user, half of the users "lose" by chance alone. So the share is that of a normal
+model of users' true differences, its two moments matched to the data:
 
 ```
 d_u mean and s_u² variance of user u's n_u differences, over the U users with n_u ≥ 2
@@ -18,7 +18,7 @@ d_u. Both moments are then those of ``crossed``, over users with rows on two que
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,31 +27,9 @@ from scipy.special import ndtr
 from palate.metrics.arrays import FloatArray, Ids, IntArray, scored_rows, sums, vector
 from palate.metrics.clusters import Clusters, compact
 from palate.metrics.crossed import CrossedTable, drawn_moments, effective_questions
-from palate.metrics.estimates import ROUNDING, TAIL
+from palate.metrics.estimates import ROUNDING, TAIL, Estimate
 
 LEAST_USERS = 3
-
-
-@dataclass(frozen=True, slots=True)
-class HarmedShare:
-    """How many users a change makes worse off; None where it cannot be told."""
-
-    n: int
-    """Rows with a difference."""
-    n_users: int
-    """Users with such a row: those of the raw share."""
-    n_modelled: int
-    """Users with two or more, on different questions where questions are shared: the model's."""
-    raw: float | None = None
-    """Share of users whose mean difference is below 0."""
-    share: float | None = None
-    """P(true difference < 0) of the normal model; None with under three users of two rows, or an
-    effective number of shared questions of 2 or fewer."""
-    low: float | None = None
-    """Lower end of its 95 % interval, by draws of users; of users and shared questions."""
-    high: float | None = None
-    note: str | None = None
-    """Why there is no share, or no interval."""
 
 
 def harmed_share(
@@ -61,8 +39,11 @@ def harmed_share(
     *,
     seed: int = 0,
     draws: int = 200,
-) -> HarmedShare:
-    """Share of users with a difference below 0: raw, and by the normal model of this module.
+) -> Estimate:
+    """Share of users with a true difference below 0, by the normal model of this module.
+
+    n counts users with two rows or more, on different questions where questions are shared. Under
+    three of them, or with an effective number of shared questions of 2 or fewer, there is no share.
 
     The interval is the 2.5 to 97.5 % range over seeded draws of users with replacement, and of
     questions where two users share one (without `questions` none is shared). Users and questions
@@ -70,28 +51,27 @@ def harmed_share(
     two of them have equal numbers.
 
     >>> d, users = [1, 1, 0, 1, -1, 0, 0, 1], ["a"] * 2 + ["b"] * 2 + list("ccdd")
-    >>> model = harmed_share(d, users)
-    >>> model.raw, round(model.share, 3)
-    (0.25, 0.206)
-    >>> round(harmed_share(d, users, list("xyyzzxyx")).share, 3)
+    >>> round(harmed_share(d, users).value, 3)
+    0.206
+    >>> round(harmed_share(d, users, list("xyyzzxyx")).value, 3)
     0.185
     """
     if draws < 1:
         raise ValueError("draws must be at least 1")
     values = vector(differences)
-    d, codes, names = scored_rows(values, users)
+    d, codes, _ = scored_rows(values, users)
     question = np.arange(d.size) if questions is None else scored_rows(values, questions)[1]
     if not d.size:
-        return HarmedShare(0, 0, 0)
+        return Estimate()
     shared = Clusters((codes,), question).items is not None
-    raw = float(np.mean(sums(codes, d, len(names)) / np.bincount(codes) < -ROUNDING))
     # Two rows on one shared question say nothing of how a user fares on others.
     rows_of = codes if not shared else np.unique(np.stack([codes, question]), axis=1)[0]
     several = np.bincount(rows_of) >= 2
-    bare = HarmedShare(d.size, len(names), int(several.sum()), raw)
-    if bare.n_modelled < LEAST_USERS:
+    n = int(several.sum())
+    bare = Estimate(n=n, n_units=n)
+    if n < LEAST_USERS:
         needed = "rows on two questions" if shared else "two rows"
-        note = f"no share: {bare.n_modelled} users with {needed}, and {LEAST_USERS} are needed"
+        note = f"no share: {n} users with {needed}, and {LEAST_USERS} are needed"
         return replace(bare, note=note)
     rows = several[codes]
     d, codes, question = d[rows], compact(codes[rows])[0], compact(question[rows])[0]
@@ -107,9 +87,9 @@ def harmed_share(
     share, *shares = _below(moments).tolist()
     if not shares:
         note = "no interval: under two draws leave users on two questions"
-        return replace(bare, share=share, note=note)
+        return replace(bare, value=share, note=note)
     low, high = np.quantile(shares, [TAIL, 1 - TAIL]).tolist()
-    return replace(bare, share=share, low=min(low, share), high=max(high, share))
+    return replace(bare, value=share, low=min(low, share), high=max(high, share))
 
 
 def _moments_by_user(d: FloatArray, users: IntArray, *, seed: int, draws: int) -> FloatArray:

@@ -69,7 +69,7 @@ def _by_run(benchmark: str, by: str, views: Sequence[SubgroupReport]) -> Table:
     short = short_names(view.scorer for view in views)
     harmed = any(view.users_harmed is not None for view in views)
     columns = ["scorer", "context", f"largest gap by {by}", "gap [95 %]", "p (Holm)", "worst tenth"]
-    columns += ["harmed, raw", "harmed, shrunken [95 %]", "users"] if harmed else []
+    columns += ["harmed [95 %]", "users"] if harmed else []
     rows = []
     for view in views:
         worst = view.worst_decile or {}
@@ -89,10 +89,8 @@ def _gap(view: SubgroupReport) -> list[str]:
 
 
 def _harmed(view: SubgroupReport) -> list[str]:
-    found = view.users_harmed
-    if found is None:
-        return [NONE, NONE, NONE]
-    return [plain(found.raw), figure(found.share), f"{found.n_users:,} / {found.share.n:,}"]
+    share = view.users_harmed
+    return [NONE, NONE] if share is None else [figure(share), f"{share.n:,}"]
 
 
 def _notes(views: Sequence[SubgroupReport], harmed: bool) -> Iterator[str]:
@@ -108,10 +106,9 @@ def _notes(views: Sequence[SubgroupReport], harmed: bool) -> Iterator[str]:
     yield "worst tenth: mean over the lowest tenth of all users, raw / shrunken."
     if harmed:
         yield (
-            "harmed: share of users whose accuracy is lower than with nothing shown, raw, and "
-            "shrunken: P(true difference < 0) of a normal model. users: behind the raw share / "
-            "behind the model, with two pairs or more (on different questions where users share "
-            "some)."
+            "harmed: share of users whose accuracy is lower than with nothing shown: P(true "
+            "difference < 0) of a normal model. users: behind the model, with two pairs or more "
+            "(on different questions where users share some)."
         )
-        shares = [view.users_harmed.share for view in views if view.users_harmed is not None]
+        shares = [view.users_harmed for view in views if view.users_harmed is not None]
         yield from without_interval(("harmed", share.note) for share in shares)

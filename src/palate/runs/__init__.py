@@ -32,7 +32,7 @@ from palate.runs.result import (
 )
 from palate.runs.row import TextHash, VerdictRow
 from palate.runs.run import Run, load_runs
-from palate.runs.subgroups import SubgroupEstimate, SubgroupGap, SubgroupReport, UsersHarmed
+from palate.runs.subgroups import SubgroupEstimate, SubgroupGap, SubgroupReport
 from palate.runs.summary import Gain, ReportedEstimate, RunLabel, Summary, Test
 from palate.runs.verdicts import Verdicts
 
@@ -64,7 +64,6 @@ __all__ = [
     "Tabular",
     "Test",
     "TextHash",
-    "UsersHarmed",
     "VerdictRow",
     "Verdicts",
     "as_document",

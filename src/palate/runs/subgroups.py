@@ -1,25 +1,9 @@
-"""What is printed and put into JSON of subgroups, and of users harmed. No NaN."""
+"""What is printed and put into JSON of subgroups. No NaN."""
 
 from __future__ import annotations
 
 from palate.records import Record
 from palate.runs.summary import ReportedEstimate
-
-
-class UsersHarmed(Record):
-    """Users who are worse off under a context than under another of the same scorer."""
-
-    against: str
-    """The other context."""
-    raw: float | None
-    """Share of users whose accuracy is lower; by chance alone up to half."""
-    share: ReportedEstimate
-    """P(true difference < 0), shrunken by a normal model; n counts users of two rows or more, on
-    different questions where questions are shared."""
-    n: int
-    """Rows scored under both."""
-    n_users: int
-    """Users of the raw share."""
 
 
 class SubgroupEstimate(Record):
@@ -70,6 +54,7 @@ class SubgroupReport(Record):
     """Between groups of ten users or more."""
     worst_decile: dict[str, float | None] | None = None
     """Over all users of the run."""
-    users_harmed: UsersHarmed | None = None
-    """Against the same scorer shown nothing."""
+    users_harmed: ReportedEstimate | None = None
+    """Share of users whose accuracy is lower than with nothing shown, by a normal model of true
+    differences; n counts users of two rows or more, on different questions where shared."""
     note: str | None = None

@@ -1,7 +1,6 @@
 """Does a benchmark predict what users get? Rank agreement with downstream quality."""
 
 from palate.validity.coefficients import validity
-from palate.validity.differences import Statistics
 from palate.validity.downstream import joined
 from palate.validity.metric_values import METRICS
 from palate.validity.result import Coefficients, Difference, Validity, ValiditySummary
@@ -10,7 +9,6 @@ __all__ = [
     "METRICS",
     "Coefficients",
     "Difference",
-    "Statistics",
     "Validity",
     "ValiditySummary",
     "joined",

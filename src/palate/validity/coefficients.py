@@ -13,7 +13,7 @@ from palate.runs import Manifest, Result, Run, holm_within, load_all
 from palate.runs.result import KINDS
 from palate.specs import load, registered
 from palate.uses import CellKey, CellResult, Downstream
-from palate.validity.differences import Statistics, compared, differences_of
+from palate.validity.differences import compared, differences_of
 from palate.validity.downstream import joined
 from palate.validity.matching import (
     LEAST,
@@ -27,7 +27,6 @@ from palate.validity.metric_values import METRICS, benchmark_units, same_as_none
 from palate.validity.result import Coefficients, NoisyRun, ScorerValues, Validity, ValiditySummary
 
 Given = Path | str | Result
-USUAL = Statistics()
 
 
 def validity(
@@ -35,7 +34,7 @@ def validity(
     k: int | None = None,
     *,
     metrics: Sequence[str] = METRICS,
-    how: Statistics = USUAL,
+    seed: int = 0,
     root: Path | str | None = None,
     progress: Progress = lambda done, total: None,
 ) -> Validity:
@@ -72,7 +71,7 @@ def validity(
                 f"with palate {command}, and name the folder that it wrote into"
             )
     downstream = joined([side for result in picked for side in result.downstream(k)])
-    summary = compare_coefficients(runs, downstream, metrics, how, progress)
+    summary = compare_coefficients(runs, downstream, metrics, seed, progress)
     if root is None:
         return Validity(summary)
     first = picked[0].summary
@@ -84,7 +83,7 @@ def validity(
             "of": [*map(_name, both)],
             "k": k,
             "metrics": list(metrics),
-            **how._asdict(),
+            "seed": seed,
         },
         inputs={_name(result): result.content_hash for result in both},
     )
@@ -122,7 +121,7 @@ def compare_coefficients(
     runs: Sequence[Run],
     downstream: Sequence[Downstream],
     metrics: Sequence[str],
-    how: Statistics,
+    seed: int,
     progress: Progress,
 ) -> ValiditySummary:
     """Return all coefficients of runs and downstream results, and their differences."""
@@ -154,10 +153,10 @@ def compare_coefficients(
     for matches in able:
         of_measure = []
         for one in matches:
-            of_measure.append(_coefficients(one, how))
+            of_measure.append(_coefficients(one, seed))
             progress(len(coefficients) + len(of_measure), total)
         coefficients += _corrected(of_measure)
-    differences = differences_of(pairs, how.seed)
+    differences = differences_of(pairs, seed)
     if pairs:
         progress(total, total)
     if not coefficients:
@@ -207,7 +206,7 @@ def _corrected(of_measure: Sequence[Coefficients]) -> list[Coefficients]:
     return [one.model_copy(update={"p_holm": p}) for one, p in of_each]
 
 
-def _coefficients(matched: MatchedMetric, how: Statistics) -> Coefficients:
+def _coefficients(matched: MatchedMetric, seed: int) -> Coefficients:
     downstream, table = matched.downstream, matched.table
     quality = downstream.table(matched.scorers)
     x, y = list(table.figures.values()), list(quality.figures.values())
@@ -225,11 +224,11 @@ def _coefficients(matched: MatchedMetric, how: Statistics) -> Coefficients:
         n=len(table.clusters),
         n_largest=matched.n_largest,
         smallest=matched.smallest,
-        agreements=rank_agreement(x, y, rbo_p=how.rbo_p, gain=how.gain, seed=how.seed),
+        agreements=rank_agreement(x, y, seed=seed),
         reliability=known,
         downstream_reliability=picked,
         noise_ceiling=None
         if known is None or picked is None
         else math.sqrt(known.value * picked.value),
-        power=rank_power(len(x), seed=how.seed),
+        power=rank_power(len(x), seed=seed),
     )

@@ -7,10 +7,8 @@ compared was fixed before any result was seen, on the first measure of quality a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from palate.metrics.ranks import agreement_difference
-from palate.metrics.ranks.statistics import RBO_P, Gain
 from palate.runs import with_holm
 from palate.validity.matching import LEAST, MatchedMetric
 from palate.validity.result import Difference
@@ -24,16 +22,6 @@ COMPARED = (
     ("gain", "identity gain"),
 )
 """Pairs of metrics whose agreement with quality is compared."""
-
-
-class Statistics(NamedTuple):
-    """What must be said with the rank statistics, and the seed of their draws."""
-
-    rbo_p: float = RBO_P
-    """Persistence of RBO."""
-    gain: Gain = "shifted"
-    """Of NDCG."""
-    seed: int = 0
 
 
 def compared(matches: Sequence[MatchedMetric]) -> list[tuple[MatchedMetric, MatchedMetric]]:

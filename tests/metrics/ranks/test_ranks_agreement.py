@@ -10,9 +10,9 @@ from scipy import stats
 from palate.errors import UsageError
 from palate.metrics.ranks import rank_agreement
 from palate.metrics.ranks.null_distribution import null_distribution
-from palate.metrics.ranks.statistics import statistics
+from palate.metrics.ranks.statistics import KENDALL, SPEARMAN
 
-ALL = {s.name: s for s in statistics()}
+ALL = {s.name: s for s in (KENDALL, SPEARMAN)}
 UNTIED = st.integers(3, 7).flatmap(lambda n: st.permutations(list(range(n))))
 TIED = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=3, max_size=5)
 
@@ -21,9 +21,7 @@ def by_enumeration(name: str, x: list[float], y: list[float]) -> float:
     statistic = ALL[name]
     observed = float(statistic(np.array(x), np.array(y))[0])
     values = [float(statistic(np.array(o), np.array(y))[0]) for o in itertools.permutations(x)]
-    if statistic.two_sided:
-        return float(np.mean([abs(v) >= abs(observed) - 1e-9 for v in values]))
-    return float(np.mean([v >= observed - 1e-9 for v in values]))
+    return float(np.mean([abs(v) >= abs(observed) - 1e-9 for v in values]))
 
 
 @settings(max_examples=25)
@@ -57,11 +55,10 @@ def test_six_models_published() -> None:
 
 
 def test_what_chance_gets() -> None:
-    found = {a.statistic: a.chance for a in rank_agreement(range(6), range(6), gain="rank")}
+    found = {a.statistic: a.chance for a in rank_agreement(range(6), range(6))}
     assert all(c.exact and c.orders == 720 for c in found.values())
-    assert [found[n].mean for n in ("kendall", "spearman", "weighted")] == [0, 0, 0]
-    assert found["ndcg"].mean == pytest.approx(0.804, abs=5e-4)
-    assert [found[n].p for n in ("kendall", "rbo")] == [2 / 720, 1 / 720]
+    assert [found[n].mean for n in ALL] == [0, 0]
+    assert [found[n].p for n in ALL] == [2 / 720, 2 / 720]
     values = np.sort(ALL["kendall"](np.array(list(itertools.permutations(range(6))), float),
                                     np.arange(6.0)))  # fmt: skip
     low, high = found["kendall"].low, found["kendall"].high
@@ -95,18 +92,14 @@ def test_the_listing_of_scorers_cannot_change_a_drawn_p(figures, random) -> None
 
 def test_a_benchmark_that_ranks_nothing() -> None:
     found = {a.statistic: a for a in rank_agreement([0.5] * 4, [1, 2, 3, 4])}
-    for name in ("kendall", "spearman", "weighted"):
+    for name in ALL:
         assert (found[name].value, found[name].chance.p) == (None, None)
-    # Ties broken by chance get what chance gets.
-    for name in ("rbo", "ndcg"):
-        assert found[name].value == pytest.approx(found[name].chance.mean)
-        assert found[name].chance.p == 1
         assert found[name].interval.low is None
 
 
 def test_everything_at_once() -> None:
     found = rank_agreement([1, 2, 3, 4, 5, 6], [3, 1, 2, 6, 5, 4])
-    assert [a.statistic for a in found] == ["kendall", "spearman", "weighted", "rbo", "ndcg"]
+    assert [a.statistic for a in found] == ["kendall", "spearman"]
     for a in found:
         assert a.n == 6
         assert a.value is not None
@@ -129,6 +122,6 @@ def test_bad_input() -> None:
 
 def test_rounding_ranks_nothing() -> None:
     dust = [0.3, 0.1 + 0.2, 0.30000000000000004]
-    assert [one.value for one in rank_agreement([1, 2, 3], dust)[:2]] == [None, None]
+    assert [one.value for one in rank_agreement([1, 2, 3], dust)] == [None, None]
     kendall = rank_agreement([1, 2, 3, 4], [0.1 + 0.2, 0.3, 0.5, 0.4])[0]
     assert kendall.value == rank_agreement([1, 2, 3, 4], [1, 1, 3, 2])[0].value

@@ -5,6 +5,7 @@ from palate.engines.local.forward import TokenSpan
 from palate.engines.local.loading import ReadMode
 from palate.engines.local.model import LabelLogits, LocalModel
 from palate.engines.local.padding import pad
+from palate.engines.local.read_mode import find_read_mode
 from palate.engines.local.threads import Turns, spread
 from palate.engines.local.valid_ids import ValidIds
 
@@ -15,6 +16,7 @@ __all__ = [
     "TokenSpan",
     "Turns",
     "ValidIds",
+    "find_read_mode",
     "generate",
     "pad",
     "sample",

@@ -1,4 +1,4 @@
-"""How well one ranking of scorers predicts another, by five statistics."""
+"""How well one ranking of scorers predicts another."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from palate.metrics.arrays import FloatArray, same_length, vector
 from palate.metrics.estimates import ROUNDING
 from palate.metrics.ranks.null_distribution import NullDistribution, null_distribution
 from palate.metrics.ranks.over_scorers import Interval, range_over_scorers
-from palate.metrics.ranks.statistics import KENDALL, RBO_P, Gain, RankStatistic, statistics
+from palate.metrics.ranks.statistics import KENDALL, SPEARMAN, RankStatistic
 
 LEAST_SCORERS = 3
 
@@ -23,9 +23,7 @@ class RankAgreement:
     """One statistic of one ranking against another."""
 
     statistic: str
-    """``kendall``, ``spearman``, ``weighted``, ``rbo`` or ``ndcg``."""
-    setting: str | None
-    """What must be said with it: RBO's p, NDCG's gain, the weights of the weighted τ."""
+    """``kendall`` or ``spearman``."""
     value: float | None
     """None where a side ranks nothing and the statistic needs it to."""
     n: int
@@ -37,33 +35,24 @@ class RankAgreement:
 
 
 def rank_agreement(
-    figures: ArrayLike,
-    downstream: ArrayLike,
-    *,
-    rbo_p: float = RBO_P,
-    gain: Gain = "shifted",
-    seed: int = 0,
-) -> tuple[RankAgreement, ...]:
-    """Kendall's τ-b, Spearman's ρ, weighted τ, RBO and NDCG of two rankings of n ≥ 3 scorers.
+    figures: ArrayLike, downstream: ArrayLike, *, seed: int = 0
+) -> tuple[RankAgreement, RankAgreement]:
+    """Kendall's τ-b and Spearman's ρ of two rankings of n ≥ 3 scorers.
 
     Args:
         figures: what a benchmark says of each scorer, shape (n,), higher is better.
         downstream: the quality that it should predict, shape (n,).
-        rbo_p: persistence of RBO; the first ten ranks hold 86 % of the weight at 0.9.
-        gain: of NDCG: ``shifted``, ``rank`` or ``exponential``.
         seed: of random rankings and of the intervals' draws.
 
     Raises:
-        UsageError: for fewer than three scorers, a figure that is not finite, ``rbo_p`` outside
-            of (0, 1) or an unknown gain.
+        UsageError: for fewer than three scorers, or a figure that is not finite.
 
-    >>> five = rank_agreement([1, 2, 3, 4, 5, 6], [3, 1, 2, 6, 5, 4])
-    >>> [(a.statistic, round(a.value, 3), round(a.chance.p, 3)) for a in five[:2]]
+    >>> both = rank_agreement([1, 2, 3, 4, 5, 6], [3, 1, 2, 6, 5, 4])
+    >>> [(a.statistic, round(a.value, 3), round(a.chance.p, 3)) for a in both]
     [('kendall', 0.333, 0.469), ('spearman', 0.6, 0.242)]
     """
     x, y = figures_of(figures, downstream)
-    every = statistics(rbo_p=rbo_p, gain=gain)
-    return tuple(_agreement(statistic, x, y, seed) for statistic in every)
+    return _agreement(KENDALL, x, y, seed), _agreement(SPEARMAN, x, y, seed)
 
 
 def kendall_agreement(figures: ArrayLike, downstream: ArrayLike, *, seed: int = 0) -> RankAgreement:
@@ -78,7 +67,6 @@ def kendall_agreement(figures: ArrayLike, downstream: ArrayLike, *, seed: int = 
 def _agreement(statistic: RankStatistic, x: FloatArray, y: FloatArray, seed: int) -> RankAgreement:
     return RankAgreement(
         statistic=statistic.name,
-        setting=statistic.setting,
         value=None if math.isnan(value := float(statistic(x, y)[0])) else value,
         n=x.size,
         chance=null_distribution(statistic, x, y, seed=seed),

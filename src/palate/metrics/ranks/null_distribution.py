@@ -21,7 +21,7 @@ class NullDistribution:
     """A statistic under random rankings; all None where the statistic is not defined."""
 
     p: float | None
-    """Two-sided for correlations, upward for RBO and NDCG."""
+    """Two-sided."""
     mean: float | None
     low: float | None
     """2.5 % quantile: the smallest value that at least 2.5 % of rankings do not exceed."""
@@ -39,13 +39,13 @@ def null_distribution(
     """Test a statistic against random rankings: ``y`` fixed, the figures ``x`` in any order.
 
     Up to 8 scorers all n! orders are tried, ties as they are, and p is the share of them that
-    reaches the observed value: ``|s| ≥ |s_obs|`` for correlations, ``s ≥ s_obs`` for RBO and
-    NDCG. Beyond, ``p = (1 + hits) / (1 + draws)``. The scorers are sorted by their figures first,
-    so that the order in which they are listed cannot change p.
+    reaches the observed value: ``|s| ≥ |s_obs|``. Beyond, ``p = (1 + hits) / (1 + draws)``. The
+    scorers are sorted by their figures first, so that the order in which they are listed cannot
+    change p.
 
-    >>> from palate.metrics.ranks.statistics import statistics
+    >>> from palate.metrics.ranks.statistics import KENDALL
     >>> y = np.array([2.0, 1, 4, 3, 6, 5])
-    >>> found = null_distribution(statistics()[0], np.arange(6.0), y)
+    >>> found = null_distribution(KENDALL, np.arange(6.0), y)
     >>> round(found.p, 4), found.mean, round(found.high, 3), found.orders
     (0.1361, 0.0, 0.733, 720)
     """
@@ -56,8 +56,7 @@ def null_distribution(
     values, observed = statistic(shuffled, y), float(statistic(x, y)[0])
     if np.isnan(observed):
         return NullDistribution(None, None, None, None, len(values), exact)
-    size = np.abs if statistic.two_sided else np.asarray
-    hits = np.count_nonzero(size(values) >= size(observed) - ROUNDING)
+    hits = np.count_nonzero(np.abs(values) >= abs(observed) - ROUNDING)
     p = hits / values.size if exact else (1 + hits) / (1 + values.size)
     low, high = np.quantile(values, [TAIL, 1 - TAIL], method="inverted_cdf").tolist()
     # A mean of 0 by symmetry is printed as 0, not as the sum of rounding errors.

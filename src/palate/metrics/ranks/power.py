@@ -12,7 +12,7 @@ from palate.metrics.arrays import FloatArray
 from palate.metrics.estimates import ROUNDING
 from palate.metrics.ranks.null_distribution import EXACT_UP_TO, all_orders
 from palate.metrics.ranks.over_scorers import Interval, ScorerPopulation, range_over_scorers
-from palate.metrics.ranks.statistics import KENDALL, statistics
+from palate.metrics.ranks.statistics import KENDALL, SPEARMAN
 
 ALPHA, POWER = 0.05, 0.8
 MOST_RESOLVED = 200
@@ -75,8 +75,8 @@ def least_significant_tau(n: int) -> float | None:
 def _critical_rho(n: int) -> float | None:
     if n > EXACT_UP_TO:
         return None
-    figures, spearman = np.arange(float(n)), statistics()[1]
-    values = np.sort(np.abs(spearman(figures[all_orders(n)], figures)))
+    figures = np.arange(float(n))
+    values = np.sort(np.abs(SPEARMAN(figures[all_orders(n)], figures)))
     p = 1 - np.searchsorted(values, values - ROUNDING) / values.size
     reached = values[p <= ALPHA * (1 + ROUNDING)]
     return float(reached[0]) if reached.size else None

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from palate.bench.process import ServerProcess
-from palate.bench.serving.answers import BenchAnswers
-from palate.bench.serving.clients import AnswerReply, ask, read_text
+from served_answers import BenchAnswers
+from server_process import ServerProcess
+from serving_clients import AnswerReply, ask, read_text
+
 from palate.contexts import build_context
 from palate.errors import EngineError
 from palate.files import write_whole

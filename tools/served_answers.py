@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
-from palate.bench.serving.clients import PostedAnswer
+from serving_clients import PostedAnswer
+
 from palate.benchmarks import Dataset, load_benchmark
 from palate.evaluation import ContextRows, make_rows
 from palate.records import Context, Slate

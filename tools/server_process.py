@@ -51,12 +51,12 @@ class ServerProcess:
 
 @contextmanager
 def served(command: Sequence[str]) -> Iterator[ServerProcess]:
-    """Run `python -m COMMAND` for as long as the context is open.
+    """Run `python COMMAND` for as long as the context is open.
 
     Raises as `ServerProcess.check` where it ends before it has printed its address.
     """
     with NamedTemporaryFile() as output:
-        words = [sys.executable, "-m", *command]
+        words = [sys.executable, *command]
         with subprocess.Popen(words, stdout=output, stderr=output) as process:
             try:
                 yield ServerProcess(process, Path(output.name))

