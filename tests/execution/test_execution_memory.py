@@ -21,7 +21,9 @@ def measured(rows: int, *flags: str) -> dict[str, float]:
     # Hardly a slate is kept from planning, so that few rows take what a row of a million takes.
     command = [sys.executable, str(SCRIPT), "--rows", str(rows), "--slates-mib", "1", "--sum"]
     untraced = {**os.environ, "COVERAGE_PROCESS_CONFIG": ""}  # tracing takes memory and time
-    done = subprocess.run([*command, *flags], capture_output=True, text=True, check=True, env=untraced)
+    done = subprocess.run(
+        [*command, *flags], capture_output=True, text=True, check=True, env=untraced
+    )
     found: dict[str, float] = json.loads(done.stdout)
     return found
 
