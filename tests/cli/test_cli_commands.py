@@ -12,7 +12,6 @@ from typer.testing import CliRunner
 from command_line import palate, palate_process
 from palate.cli import app, main
 
-
 RUN = {
     "benchmark", "scorer", "context", "n_pairs", "n_users", "accuracy", "strict_accuracy", "bounds",
     "ties", "unscored", "mirrored_accuracy", "concordance", "subsets",
