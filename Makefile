@@ -11,7 +11,7 @@ export TOKENIZERS_PARALLELISM := false
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all servers check bench docs newcomer dist format clean
+.PHONY: help demo test test-all coverage servers check bench docs newcomer dist format clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -19,20 +19,24 @@ help: ## Show this list
 demo: $(VENV)/.local ## Evaluate small real models on the bundled benchmark, and make a page
 	@$(BIN)/palate demo --started $(STARTED)
 
-# Two processes of one thread; a file of tests stays with one process: its models are loaded once.
+# A process of one thread for each core; a file of tests stays with one: its models are loaded once.
 SHARD  ?= 1/1
-PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses 2 --dist loadfile --shard $(SHARD)
-# Coverage comes with `test-all` alone, and of the quick tests: what is traced takes up to 1.8 times as
-# long, and processors differ by half as much again. A limit is far above the 3 s that a test should take:
-# a busy core counts other work too.
-QUICK  := $(if $(filter test-all,$(MAKECMDGOALS)),15 --cov --cov-report=,8)
+# quick: 25 examples of a property; thorough: 100 (tests/conftest.py).
+EXAMPLES ?= quick
+PYTEST := OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --dist loadfile \
+	--shard $(SHARD) --hypothesis-profile $(EXAMPLES)
 
-test: $(VENV)/.dev ## Run the quick tests: under five minutes
-	$(PYTEST) --cpu-limit $(QUICK) -m "not full"
+# A limit is far above the 3 s that a test should take: a busy core counts other work too.
+test: $(VENV)/.dev ## Run the quick tests
+	$(PYTEST) --cpu-limit 8 -m "not full"
 
-test-all: test ## Run the quick tests, print what they cover, then all the rest (SHARD=1/4: a quarter)
-	$(BIN)/coverage report --fail-under $(if $(filter 1/1,$(SHARD)),88,0)
+test-all: test ## Run the quick tests, then all the rest (SHARD=1/4: a quarter)
 	$(PYTEST) --cpu-limit 8 -m full
+
+# What is traced takes up to 1.8 times as long, so it is a target by itself.
+coverage: $(VENV)/.dev ## Run the quick tests traced, and fail where they cover less than 88 %
+	$(PYTEST) --cpu-limit 15 --cov --cov-report= -m "not full"
+	$(BIN)/coverage report --fail-under 88
 
 servers: $(VENV)/.dev $(SERVERS)/.ready ## Run a real vLLM in an environment of its own, and hold palate's numbers to it
 	$(PYTEST) tests/servers

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 
@@ -12,8 +13,16 @@ from hypothesis import strategies as st
 ROOT = Path(__file__).resolve().parent.parent
 
 # The machines that run the tests are shared: how long an example takes says nothing.
-settings.register_profile("palate", deadline=None)
-settings.load_profile("palate")
+# What is found by a hundred examples is looked for every week: `make test EXAMPLES=thorough`.
+settings.register_profile("quick", deadline=None, max_examples=25)
+settings.register_profile("thorough", deadline=None, max_examples=100)
+settings.load_profile("quick")
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was imported out of all that the garbage collector looks through."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -33,6 +33,7 @@ CACHED = {
     "trainers/export/writing.py: _environment": "templates, which come with palate",
     "prompts/rendering.py: _environment": "templates, which come with palate",
     "prompts/rendering.py: about": "texts of texts",
+    "specs/registry.py: _registered": "entry points, of what is installed where",
     "reports/html.py: _environment": "templates, which come with palate",
     "contexts/examples.py: _plain": "texts of texts",
     "records/dates.py: read_date": "instants of texts",

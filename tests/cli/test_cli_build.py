@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from inline_snapshot import snapshot
-from test_cli_commands import palate
 from typer.main import get_command
 
+from command_line import palate
 from palate.cli import app
 from palate.construction import OwnTextBuild, build_own_text
 from palate.reports.kinds.own_text import tables as own_text_tables

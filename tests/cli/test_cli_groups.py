@@ -4,7 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from test_cli_commands import palate
+
+from command_line import palate
 
 GROUPS = {
     "benchmark", "scorer", "context", "oracle", "by", "groups", "n_unlabelled", "largest_gap",

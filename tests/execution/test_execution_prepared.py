@@ -96,8 +96,10 @@ def times(counts, script):
     )
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("script", ["greek", "ascii"])
+@pytest.mark.parametrize(
+    ("script", "kind"),
+    [*(("ascii", kind) for kind in KINDS), ("greek", "lift"), ("greek", "judge")],
+)
 def test_a_text_is_tokenised_once(tiny, counted, monkeypatch, kind, script):
     spec = specs(tiny)[kind]
     within = run(spec, script)

@@ -58,6 +58,17 @@ def test_margins_by_hand(first: float, second: float, margin: float) -> None:
     assert margin_of(first, second) == margin
 
 
+@given(st.floats() | st.floats(-(2.0**-148), 2.0**-148))
+def test_a_sign_is_that_of_the_float32(margin: float) -> None:
+    with np.errstate(over="ignore"):
+        assert sign(margin) == (0 if math.isnan(margin) else np.sign(np.float32(margin)))
+
+
+@pytest.mark.parametrize("margin", [2.0**-150, np.nextafter(2.0**-150, 1)])
+def test_half_of_the_smallest_float32_is_a_tie(margin: float) -> None:
+    assert sign(margin) == -sign(-margin) == (np.float32(margin) > 0)
+
+
 def test_a_margin_beyond_float32_is_a_preference_without_a_warning() -> None:
     assert sign(1e300) == 1
     assert Judgement(margin=margin_of(-1e300, 1.0)).verdict(0).outcome is Outcome.REJECTED

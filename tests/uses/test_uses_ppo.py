@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import fields, replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -406,7 +407,6 @@ def test_divergence_and_entropy_are_those_of_a_plain_reading(
 
         def check(self, model: Any, ids: Any, mask: Any, written: Any, counts: Any) -> Any:
             sums = super()._sums(model, ids, mask, written, counts)
-            start = transformers.AutoModelForCausalLM.from_pretrained(folder)
             for k in range(len(ids)):
                 answer = written[k][counts[k]].tolist()
                 prompt = ids[k][mask[k] == 1].tolist()[: -len(answer)]
@@ -415,6 +415,7 @@ def test_divergence_and_entropy_are_those_of_a_plain_reading(
             return sums
 
     folder = tiny.model(template=ENDS_WITH_EOS)
+    start = transformers.AutoModelForCausalLM.from_pretrained(folder)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("palate.trainers.training.AnswerWriter", Checked)
         trained(
@@ -455,15 +456,42 @@ def again(policy: str, root: Path, algorithm: str) -> PolicyTrainingResult:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("algorithm", ["ppo", "rloo", "grpo"])
-def test_a_killed_run_ends_with_the_same_bytes(tiny: Any, tmp_path: Path, algorithm: str) -> None:
+def killed(policy: str, root: Path, at: int, algorithm: str) -> None:
+    """Let a process of its own kill itself at this call of the reward."""
+    words = [sys.executable, "-c", KILLED, str(Path(__file__).parent), policy, str(root),
+             str(at), algorithm]  # fmt: skip
+    done = subprocess.run(words, check=False, capture_output=True, text=True)
+    assert done.returncode == -signal.SIGKILL, done.stderr[-2000:]
+
+
+class Stopped(Exception):
+    """Ends a run while a reward is computed."""
+
+
+def stopped(policy: str, root: Path, at: int, algorithm: str) -> None:
+    """End a run by an error at this call of the reward, in this process: no import is paid for."""
+    calls, plain = count(1), TrainingReward.__call__
+
+    def stop(self: TrainingReward, *given: Any, **more: Any) -> list[float | None]:
+        if next(calls) == at:
+            raise Stopped
+        return plain(self, *given, **more)
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(Stopped):
+        patch.setattr(TrainingReward, "__call__", stop)
+        again(policy, root, algorithm)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "ended"), [("ppo", killed), ("rloo", stopped), ("grpo", stopped)]
+)
+def test_a_killed_run_ends_with_the_same_bytes(
+    tiny: Any, tmp_path: Path, algorithm: str, ended: Any
+) -> None:
     policy = tiny.model(template=ENDS_WITH_EOS)
     whole = again(policy, tmp_path / "whole", algorithm)
-    for call in ("1", "3", "2"):  # before any checkpoint, and in the updates behind the first
-        words = [sys.executable, "-c", KILLED, str(Path(__file__).parent), policy,
-                 str(tmp_path / "killed"), call, algorithm]  # fmt: skip
-        done = subprocess.run(words, check=False, capture_output=True, text=True)
-        assert done.returncode == -signal.SIGKILL, done.stderr[-2000:]
+    for call in (1, 3, 2):  # before any checkpoint, and in the updates behind the first
+        ended(policy, tmp_path / "killed", call, algorithm)
     resumed = again(policy, tmp_path / "killed", algorithm)
     assert whole.folder is not None and resumed.folder is not None
     for name in ("summary.json", "rows.jsonl", "policy/model.safetensors",

@@ -9,6 +9,9 @@ import numpy as np
 
 from palate.records.record import Record
 
+ROUNDS_TO_ZERO = 2.0**-150
+"""The largest number that float32 rounds to 0: half of its smallest, and a half goes to even."""
+
 
 class Outcome(StrEnum):
     """The four ends of a judgement."""
@@ -118,10 +121,12 @@ class Verdict(Record):
 
 
 def sign(margin: float) -> int:
-    """Return 1, 0 or -1; a margin that is 0 in float32 is a tie."""
-    with np.errstate(over="ignore"):
-        single = np.float32(margin)
-    return int(single > 0) - int(single < 0)
+    """Return 1, 0 or -1; a margin that is 0 in float32 is a tie.
+
+    >>> sign(1e-44), sign(1e-46), sign(-0.5), sign(float("nan"))
+    (1, 0, -1, 0)
+    """
+    return int(margin > ROUNDS_TO_ZERO) - int(margin < -ROUNDS_TO_ZERO)
 
 
 def margin_of(first: float, second: float) -> float:

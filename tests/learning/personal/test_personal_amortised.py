@@ -16,7 +16,7 @@ from palate.learning.methods.vpl import VPL
 
 METHODS = (VPL, GPO)
 SMALL = {"hidden": 16, "steps": 200, "rate": 0.01}
-SHORT = {"hidden": 16, "steps": 50, "rate": 0.01, "ridge": 1.0}
+SHORT = {"hidden": 16, "steps": 15, "rate": 0.01, "ridge": 1.0}
 TABLE = vectors(120, 4, "small")
 
 

