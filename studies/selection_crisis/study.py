@@ -128,7 +128,7 @@ def main() -> None:
 def train(palate: Commands, guides: Guides, data: Path) -> None:
     """Write the rows and train every guide, on no question or answer of the author's couples."""
     write_study_rows(data, palate.folder / "rows")
-    base = ("--base", guides.policy)
+    base = ("--compared-with", guides.policy)
     # Two choices a step: with eight, a conversation in four readings, 24 GB are not enough.
     palate.train("p-dpo", "models/p-dpo", *base, "--data", "rows/train-openings.jsonl",
                  "--steps", "120", "--batch-pairs", "2", "--max-length", "320")  # fmt: skip

@@ -84,7 +84,8 @@ def test_from_questions_to_validity(questions, tiny, tmp_path):
     text = run("validity", tmp_path / "runs")
     assert "guided by genarm 0.5 · 2 answers by" in text
     kept = load_all(tmp_path / "runs", "validity")[0].summary.coefficients
-    assert {one.downstream.guided_by for one in kept} == {"genarm 0.5", "genarm 1"}
+    answers = {one.downstream.answers for one in kept}
+    assert answers == {"guided by genarm 0.5", "guided by genarm 1"}
     assert all(len(one.scorers) == 4 for one in kept)
     run("report", tmp_path / "runs", "-o", tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text(encoding="utf-8")

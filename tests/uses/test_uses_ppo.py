@@ -96,10 +96,10 @@ def test_figures_are_means_of_the_answers_on_disk(result: PolicyTrainingResult) 
         lengths = [[len(it["text"]) if it["text"].strip() else np.nan for it in row["answers"]]
                    for row in rows]  # fmt: skip
         means = [(np.nanmean(of) - scale.mean) / scale.deviation for of in lengths]
-        assert np.allclose([row.rewards[k] for row in result.rows], means)
+        assert np.allclose(result.rewards[:, k], means)
         assert each.reward.value == pytest.approx(np.mean(means))
         assert each.kl == pytest.approx(np.mean([it["kl"] for r in rows for it in r["answers"]]))
-    gain = [row.rewards[-1] - row.rewards[0] for row in result.rows]  # type: ignore[operator]
+    gain = result.rewards[:, -1] - result.rewards[:, 0]
     assert result.summary.gain.reward.value == pytest.approx(np.mean(gain))
 
 
@@ -619,12 +619,13 @@ def test_validity_reads_policies_that_several_scorers_trained(tiny: Any, tmp_pat
     validity = palate.validity(tmp_path, metrics=["mirrored accuracy"])
     (coefficient,) = validity.summary.coefficients
     of = coefficient.downstream
-    assert (of.trained_by, of.quality) == ("ppo, 1 updates", f"coverage:{MINILM}")
+    assert (of.answers, of.quality) == ("trained by ppo, 1 updates", f"coverage:{MINILM}")
     (table,) = validity_tables(validity)[:1]
     assert "trained by ppo" in table.title
     assert "of trained answers" in table.columns and "picks" not in str(table.notes)
     for result in results:
-        (value,) = (it for it in coefficient.scorers if it.context == result.summary.context)
+        context = result.summary.trained_on.context
+        (value,) = (it for it in coefficient.scorers if it.context == context)
         last = result.summary.evaluations[-1].qualities[0].mean.value
         assert value.downstream_value == pytest.approx(last)
 
