@@ -1,47 +1,86 @@
-"""Files that are written whole or not at all: the one place that opens a file to write it anew."""
+"""Files and folders that are there whole or not at all."""
 
 from __future__ import annotations
 
+import contextlib
+import glob
 import json
 import secrets
+import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from io import BufferedWriter
+from io import BufferedIOBase, BufferedWriter
 from pathlib import Path
 
+try:
+    import fcntl
+except ImportError:  # no flock on this system: what a killed writer left stays
+    fcntl = None  # type: ignore[assignment]
 
-@contextmanager
-def whole_file(path: Path) -> Iterator[BufferedWriter]:
-    """Give a stream whose file takes the name `path` at the end.
+ENDING = ".partial"
+NAMED = 40
+"""Characters of a file's name that the unfinished file beside it bears, so that both names fit."""
 
-    Whoever reads `path` sees the old file or the new one, never half, also where the process is
-    killed meanwhile. After an error the old file stays. Folders are made.
+
+@contextlib.contextmanager
+def whole_file(path: Path, *, sweep: bool = True) -> Iterator[BufferedWriter]:
+    """Give the stream of a new file, which takes this path when the block ends well.
+
+    A reader of the path sees the old file or the new one, whenever the writer fails or is killed.
+    Where `sweep`, what killed writers of this path left beside it goes. Raises `OSError`.
     """
+    if path.is_symlink():
+        path = path.resolve()
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(f".{secrets.token_hex(8)}.unfinished")
+    if sweep:
+        _sweep(path)
+    unfinished = path.with_name(f"{_stem(path)}{secrets.token_hex(8)}{ENDING}")
     try:
-        with unfinished.open("wb") as stream:
+        with unfinished.open("xb") as stream:
+            with contextlib.suppress(OSError):  # a place without locks is never swept
+                _lock(stream)
             yield stream
         unfinished.replace(path)
     finally:
         unfinished.unlink(missing_ok=True)
 
 
-def write_whole(path: Path, content: str | bytes | Iterable[str]) -> None:
-    """Write a text in UTF-8, its parts one after the other, or bytes.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_whole(Path(folder) / "new" / "tea.txt", ["Tea", ", please"])
-    ...     (Path(folder) / "new" / "tea.txt").read_text()
-    'Tea, please'
-    """
-    parts = [content] if isinstance(content, (str, bytes)) else content
+def write_whole(path: Path, content: bytes | str | Iterable[str], errors: str = "strict") -> None:
+    """Write bytes, or text in UTF-8, as `whole_file` does; `errors` is the encoder's."""
+    parts = [content] if isinstance(content, bytes | str) else content
     with whole_file(path) as stream:
         for part in parts:
-            stream.write(part if isinstance(part, bytes) else part.encode("utf-8"))
+            stream.write(part if isinstance(part, bytes) else part.encode("utf-8", errors))
 
 
 def write_json(path: Path, value: object) -> None:
-    """Write indented JSON without NaN, keys in the order given."""
+    """Write indented JSON without NaN, keys in the order given, as `whole_file` does."""
     write_whole(path, json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+@contextlib.contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """Give a new folder, which takes this path when the block ends well; raises `OSError`."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=_stem(path)) as scratch:
+        unfinished = Path(scratch) / "folder"
+        unfinished.mkdir()
+        yield unfinished
+        unfinished.replace(path)
+
+
+def _stem(path: Path) -> str:
+    return f".{path.name[:NAMED]}."
+
+
+def _lock(stream: BufferedIOBase) -> None:
+    if fcntl is not None:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _sweep(path: Path) -> None:
+    for left in path.parent.glob(f"{glob.escape(_stem(path))}*{ENDING}"):
+        # The lock is refused while the file's writer lives.
+        with contextlib.suppress(OSError), left.open("rb") as stream:
+            _lock(stream)
+            if fcntl is not None:
+                left.unlink()

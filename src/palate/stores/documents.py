@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from palate.errors import ResourceError, UsageError, writing
-from palate.files import write_whole
+from palate.files import whole_file
 from palate.seeding import canonical_json
 
 MAGIC = b"palate-document-1 "
@@ -63,8 +63,9 @@ class Documents:
     def put(self, key: str, body: bytes) -> None:
         """Keep a document; raises `ResourceError` where it cannot be written."""
         path = self._path(key)
-        with writing(path):
-            write_whole(path, MAGIC + hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+        # Folders of documents are too large to be searched for each of them.
+        with writing(path), whole_file(path, sweep=False) as stream:
+            stream.write(MAGIC + hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
 
     def get_json(self, key: str) -> Any:
         """Return what `put_json` kept; None where there is nothing."""
