@@ -289,11 +289,6 @@ def _document(
     if kind == "rows" and "values" in new:
         listed = [old.pop(name) for name in renames.flattened if name in old]
         old |= {"values": list(_numbers(listed))} if listed else {}
-    for name, fields in renames.lifted.items():
-        if kind != "rows" and name in new and name not in old:
-            held = [field for field in fields if field in old]
-            old[name] = [{field: old.pop(field) for field in held}] if held else []
-            new[name] = [{field: new[name][0][field] for field in held}] if held else []
     for document, paths in ((new, renames.new), (old, renames.gone)):
         for path in paths.get(kind, ()):
             _change(document, path.split("."), None)
@@ -304,6 +299,11 @@ def _document(
     fields = renames.fields.get(kind, {})
     for path in sorted(fields, key=lambda path: -path.count(".")):
         _change(old, path.split("."), fields[path])
+    for name, held_fields in renames.lifted.items():
+        if kind != "rows" and name in new and name not in old:
+            held = [field for field in held_fields if field in old]
+            old[name] = [{field: old.pop(field) for field in held}] if held else []
+            new[name] = [{field: new[name][0][field] for field in held}] if held else []
     return first_difference(old, new, where)
 
 

@@ -8,8 +8,8 @@ import json
 import secrets
 import tempfile
 from collections.abc import Iterable, Iterator
+from io import BufferedIOBase, BufferedWriter
 from pathlib import Path
-from typing import BinaryIO
 
 try:
     import fcntl
@@ -22,7 +22,7 @@ NAMED = 40
 
 
 @contextlib.contextmanager
-def whole_file(path: Path, *, sweep: bool = True) -> Iterator[BinaryIO]:
+def whole_file(path: Path, *, sweep: bool = True) -> Iterator[BufferedWriter]:
     """Give the stream of a new file, which takes this path when the block ends well.
 
     A reader of the path sees the old file or the new one, whenever the writer fails or is killed.
@@ -72,7 +72,7 @@ def _stem(path: Path) -> str:
     return f".{path.name[:NAMED]}."
 
 
-def _lock(stream: BinaryIO) -> None:
+def _lock(stream: BufferedIOBase) -> None:
     if fcntl is not None:
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
 

@@ -281,10 +281,14 @@ def test_validity_joins_no_weights_that_other_rows_chose(tiny):
 
 def test_validity_without_a_common_row_is_one_line(tiny):
     result = policy_accuracy(drinks(), tiny.model(), ["longest", "shortest"], "none", root=None)
+    half = len(result.summary.columns) // 2
+    none = (None,) * half
     rows = tuple(
-        row.model_copy(update={"values": (row.values[0], None) if k % 2 else (None, row.values[1])})
+        row.model_copy(update={
+            "values": (*row.values[:half], *none) if k % 2 else (*none, *row.values[half:])
+        })
         for k, row in enumerate(result.rows)
-    )
+    )  # fmt: skip
     with pytest.raises(ComparisonError, match="no row with a value of every scorer"):
         replace(result, rows=rows).downstream()
 

@@ -164,7 +164,7 @@ def test_a_scorer_that_reads_a_stranger_anyway_is_held_against_nobody(
     recipe = replace(RECIPE, updates=1)
     got = trained(tiny, tmp_path, scorer=f"similarity:{MINILM}", context="stranger:2",
                   recipe=recipe).summary  # fmt: skip
-    assert got.context == "profile:2?of=stranger" and got.gain.stranger_reward is None
+    assert got.trained_on.context == "profile:2?of=stranger" and got.gain.stranger_reward is None
 
 
 @pytest.mark.parametrize("state", ["", "?state=prior"])
@@ -238,8 +238,9 @@ def test_levels_are_of_the_pairs_that_the_gain_is_of(result: PolicyTrainingResul
     made = tabulate(held_out, [rated(0, before), rated(1, after)], seed=0)
     summary = result.summary.model_copy(update={
         "evaluations": made.evaluations, "gain": made.gain, "fits": made.fits, "n": 1,
+        "columns": tuple(made.table.columns),
     })  # fmt: skip
-    gains, levels = ppo_tables(PolicyTrainingResult(summary, made.rows, None))
+    gains, levels = ppo_tables(PolicyTrainingResult(summary, made.table.rows(), None))
     assert gains.columns[1:4] == ["before", "after", "scored"]
     left = len(range(1, n, 4))
     assert gains.rows[0][1:4] == ["1.000", "2.000", f"{n} → {left}"]
