@@ -23,8 +23,6 @@ CHOICE = (
     "better", "better_response_id", "human_preference", "overall_preference", "preference_strength",
     "preference_label",
 )  # fmt: skip
-ID = ("id", "prompt_id", "question_id", "row_id", "pair_id", "comparison_id", "uid", "_id")
-DATE = ("date", "timestamp", "tstamp", "created_at", "datetime")
 SCORE = ("overall_score", "score", "rating", "reward", "helpfulness", "label", "rank")
 RESPONSE = ("response", "model_response", "completion", "answer", "output", "text")
 STEMS = (
