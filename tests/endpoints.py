@@ -6,11 +6,12 @@ import asyncio
 import json
 import selectors
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from palate.engines import Ask, Reply
 from palate.engines.http import (
     Clock,
     HttpClient,
@@ -206,3 +207,17 @@ def run_virtually(
 
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         return runner.run(everything())
+
+
+class ScriptedChat:
+    """A chat endpoint without a network: each reply is a function of its request."""
+
+    def __init__(self, answer: Callable[[Ask], Reply]) -> None:
+        self.answer = answer
+        self.asks: list[Ask] = []
+
+    def ask(self, asks: Sequence[Ask]) -> Iterator[tuple[int, Reply]]:
+        """Yield the scripted replies in order."""
+        for k, ask in enumerate(asks):
+            self.asks.append(ask)
+            yield k, self.answer(ask)

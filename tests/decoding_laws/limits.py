@@ -41,7 +41,6 @@ def limit_checks(world: WordWorld) -> Iterator[LawCheck]:
     yield from _decoder("fusion, top 3", world, fusion_score(world, top, q), q, FEW)
     ruled_out = np.where(np.random.default_rng(world.seed).random(q.shape) < 0.1, -np.inf, q)
     yield _nothing("fusion, −∞ in the guide", world, fusion_score(world, Keep(), ruled_out), None)
-    yield _regret(world, q)
     reward = prefix_reward(world)
     score = candidate_score(world, reward)
     yield from _decoder("candidates, top 3", world, score, reward, FEW)
@@ -143,13 +142,6 @@ def _nothing(what: str, world: WordWorld, score: Score, k: int | None) -> LawChe
     mask = _mask_with_own(world, k or len(world.tree.words))
     base = world.tree.sums(world.p - logsumexp(world.p[:, None] + mask, axis=-1))
     return _check("w = 0", f"{what}: base", score(0), base)
-
-
-def _regret(world: WordWorld, guide: Floats) -> LawCheck:
-    p, g, also = _cells(world, guide)
-    made = _summed(world, Fusion(1, 1, Keep("top-k", FEW)).regret(p, g, also))
-    expected = world.tree.sums(guide - (guide[:, None] + _mask_with_own(world, FEW)).max(axis=-1))
-    return _check("w → ∞", "fusion, top 3: regret itself", made, expected, 10 * CLOSE)
 
 
 def _mask_with_own(world: WordWorld, k: int) -> Floats:

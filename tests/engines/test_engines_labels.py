@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palate.engines import EndpointLanguageModel, Reply, ScriptedChat, http
+from endpoints import ScriptedChat
+from palate.engines import EndpointLanguageModel, Reply, http
 from palate.engines.http import HttpSettings
 from palate.records import Message
 

@@ -343,16 +343,6 @@ def test_a_word_outside_the_keep_set_that_is_left_out_is_caught(
         assert "fusion, top 3: base" in failed(limit_checks(world))
 
 
-def test_regret_taken_for_the_reward_is_caught(
-    world: WordWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(
-        Fusion, "regret",
-        lambda self, policy, guide, also: guide.gather(-1, also[..., None])[..., 0],
-    )  # fmt: skip
-    assert "fusion, top 3: regret itself" in failed(limit_checks(world))
-
-
 def test_a_tilt_without_its_weight_is_caught(
     world: WordWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -103,23 +103,6 @@ def test_log_probabilities_are_normalised_at_the_temperature(both, keep, also, t
         assert float(made[0, a] - made[0, b]) == pytest.approx(apart, abs=1e-3)
 
 
-@given(members(), keeps, st.integers(0, V - 1))
-def test_regret_is_what_a_large_weight_comes_to(both, keep, also):
-    policy, guide = both
-    at = torch.tensor([also])
-    if policy[also] == NONE or guide[also] == NONE:
-        return
-    made = float(Fusion(1.0, 1.0, keep).regret(tensor(policy), tensor(guide), at))
-    weight = 1e5
-    logp = Fusion(1.0, weight, keep).log_probabilities(tensor(policy), tensor(guide), also=at)
-    assert made == pytest.approx(float(logp[0, also]) / weight, abs=1e-3)
-
-
-def test_regret_sees_no_word_that_the_policy_rules_out():
-    policy, guide = tensor([-1.0, -1.0, NONE]), tensor([-3.0, -2.0, 0.0])
-    assert float(Fusion(1, 1).regret(policy, guide, torch.tensor([0]))) == -1
-
-
 def test_a_weight_of_0_leaves_a_member_out_whatever_it_says():
     policy, guide = tensor([-1.0, -2.0, NONE]), tensor([NONE, math.nan, 3.0])
     assert Fusion(1, 0).logits(policy, guide).tolist() == policy.tolist()

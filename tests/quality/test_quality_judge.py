@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from quality_rows import CHEAP, MILK, STRONG, check_order_changes_nothing, rated, row
 
-from endpoints import FastClock, Loopback
-from palate.engines import Reply, ScriptedChat
+from endpoints import FastClock, Loopback, ScriptedChat
+from palate.engines import Reply
 from palate.engines.endpoints import SamplingEndpoint
 from palate.errors import BenchmarkError, SpecError
 from palate.quality import QualityScore, QuestionResponse, RubricJudge, rubric_judge

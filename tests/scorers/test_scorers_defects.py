@@ -9,8 +9,9 @@ import pytest
 import torch
 import transformers
 
+from endpoints import ScriptedChat
 from palate.benchmarks import Dataset
-from palate.engines import ChatTemplate, Reply, ScriptedChat
+from palate.engines import ChatTemplate, Reply
 from palate.errors import DataError, ModelError
 from palate.evaluation import evaluate
 from palate.records import Outcome, Post, PreferencePair, Settings, candidate_order

@@ -6,7 +6,8 @@ import shutil
 
 import pytest
 
-from palate.engines import Reply, ScriptedChat
+from endpoints import ScriptedChat
+from palate.engines import Reply
 from palate.errors import EndpointError, ModelError, SpecError, UsageError
 from palate.records import Outcome
 from palate.scorers import build_scorer

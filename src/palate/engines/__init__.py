@@ -1,7 +1,6 @@
 """Who runs a model: this process, or an endpoint."""
 
 from palate.engines.endpoints.chat import Ask, ChatEndpoint, Reply
-from palate.engines.endpoints.scripted import ScriptedChat
 from palate.engines.language_model import (
     EndpointLanguageModel,
     LanguageModel,
@@ -26,7 +25,6 @@ __all__ = [
     "LocalModel",
     "Reader",
     "Reply",
-    "ScriptedChat",
     "TokenSpan",
     "generate",
     "sample",

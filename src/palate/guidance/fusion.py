@@ -111,20 +111,6 @@ class Fusion(NamedTuple):
         logp: Tensor = import_torch().log_softmax(logits.float() / temperature, dim=-1)
         return logp
 
-    def regret(self, policy: Tensor, guide: Tensor, also: Tensor) -> Tensor:
-        """Return g(v) − max g over the keep-set at the tokens `also` (rows).
-
-        It is the limit of log π / w as the weight w grows, where w is the guide's coefficient and
-        the policy's stays.
-        """
-        mask = self.mask(policy, guide)
-        reward = guide.gather(-1, also[..., None])
-        out = ~policy.isfinite()
-        if mask is not None:
-            out |= ~mask.scatter(-1, also[..., None], True)
-        guide = guide.masked_fill(out, -math.inf)
-        return (reward - guide.amax(dim=-1, keepdim=True))[..., 0]
-
 
 class Preset(NamedTuple):
     """A published method as a fusion."""

@@ -26,6 +26,9 @@ class LocalText:
     With `reads_as` it reads the token ids of that model, which it is compared with.
     """
 
+    written = 0
+    """Tokens that a server writes behind what it reads."""
+
     def __init__(
         self,
         reference: Reference,
@@ -88,7 +91,7 @@ class LocalText:
         dropped: int | None = None,
     ) -> Prepared:
         """Cut the shown parts to the model's window, as `fit_slate` does."""
-        return fit_slate(self.reader, slate, encode, reserve, dropped)
+        return fit_slate(self.reader, slate, encode, reserve + self.written, dropped)
 
     def likelihoods(
         self, groups: Iterable[Sequence[Encoded]], value: Callable[[torch.Tensor], float]

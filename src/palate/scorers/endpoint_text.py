@@ -20,9 +20,8 @@ from palate.engines.http import (
 )
 from palate.errors import ModelError, SpecError, UsageError
 from palate.models import import_torch
-from palate.records import Encoded, Prepared, ScorerInfo, Scores, Settings, Slate
+from palate.records import Encoded, ScorerInfo, Scores, Settings
 from palate.scorers.causal import LocalText
-from palate.scorers.fitting import fit_slate
 from palate.scorers.remote_text import RemoteText
 from palate.seeding import digest
 from palate.session import Session
@@ -37,6 +36,8 @@ OPTIONS = SHARED | {"tokenizer", "form"}
 
 class EndpointText(RemoteText):
     """A causal model behind an endpoint that gives the log-probabilities of a prompt."""
+
+    written = WRITTEN
 
     def __init__(self, spec: Spec, session: Session, settings: Settings, options: set[str]) -> None:
         spec.only(OPTIONS | options)
@@ -88,16 +89,6 @@ class EndpointText(RemoteText):
                 **more,
             }
         )
-
-    def fit(
-        self,
-        slate: Slate,
-        encode: Callable[[Slate], Sequence[Encoded]],
-        reserve: int = 0,
-        dropped: int | None = None,
-    ) -> Prepared:
-        """Cut the shown parts to the model's window, less what the server writes behind."""
-        return fit_slate(self.reader, slate, encode, reserve + WRITTEN, dropped)
 
     def likelihoods(
         self, groups: Iterable[Sequence[Encoded]], value: Callable[[torch.Tensor], float]

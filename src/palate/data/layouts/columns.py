@@ -57,8 +57,6 @@ CHOICE = (
     "preference_strength",
     "preference_label",
 )
-ID = ("id", "prompt_id", "question_id", "row_id", "pair_id", "comparison_id", "uid", "_id")
-DATE = ("date", "timestamp", "tstamp", "created_at", "datetime")
 SCORE = ("overall_score", "score", "rating", "reward", "helpfulness", "label", "rank")
 RESPONSE = ("response", "model_response", "completion", "answer", "output", "text")
 STEMS = (
