@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
-from prose import MOST_LONG, ROOT, long_share, pages, sentences
 
 import palate.errors
+from prose import MOST_LONG, ROOT, long_share, pages, sentences
 
 PAGES = [*pages(), *sorted((ROOT / "studies").glob("*/README.md"))]
 INDEX = ROOT / "docs" / "README.md"
@@ -23,8 +23,8 @@ def test_few_sentences_of_a_page_are_long(page: Path) -> None:
 
 def test_sentences_are_counted_as_they_are_read() -> None:
     text = (
-        "# A heading\n\nOne line\ngoes on. See [a page](a.md), `code with words`.\n\n| a | table |\n\n"
-        "```console\n$ palate list. Nothing.\n```\n- An item\n- Another. And more\n"
+        "# A heading\n\nOne line\ngoes on. See [a page](a.md), `code with words`.\n\n"
+        "| a | table |\n\n```console\n$ palate list. No.\n```\n- An item\n- Another. And more\n"
     )
     assert sentences(text) == [
         "One line goes on.",
