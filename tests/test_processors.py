@@ -5,7 +5,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 
-from processors import PROCESSORS, ROOT, differences, lines_of, readme_block, rows_of, side_by_side
+from processors import PROCESSORS, ROOT, demo_block, differences, lines_of, rows_of, side_by_side
 
 SCREEN = """first page: demo.html ({seconds} s, 35 s of it setting up)
 
@@ -42,7 +42,7 @@ def test_the_rows_of_a_scorer_stand_one_below_another() -> None:
     ]
 
 
-def test_the_readme_shows_what_is_compared() -> None:
-    block = readme_block((ROOT / "README.md").read_text(encoding="utf-8"))
+def test_the_tutorial_shows_what_is_compared() -> None:
+    block = demo_block((ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8"))
     assert "the page again, with the language model" in block
     assert {"similarity", "lift", "likelihood"} <= set(rows_of(block.splitlines()))

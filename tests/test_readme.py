@@ -53,7 +53,8 @@ def test_every_link_between_the_pages_leads_somewhere() -> None:
 
 def test_the_make_targets_the_readme_names_exist() -> None:
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    for target in re.findall(r"make ([a-z-]+)", (ROOT / "README.md").read_text(encoding="utf-8")):
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    for target in re.findall(r"(?:`|\$ )make ([a-z-]+)", text):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
 
 

@@ -4,8 +4,8 @@
 
 torch, oneDNN and MKL are told which instructions to use: all that this processor has, AVX-512
 without matrix tiles, and AVX2. Sums are then made in another order, which is what another processor
-would do. Without `--dtype` the demo itself runs, and README's block of its output is compared too.
-Exits 1 where a line differs; times are left out of the comparison.
+would do. Without `--dtype` the demo itself runs, and the tutorial's block of its output is compared
+too. Exits 1 where a line differs; times are left out of the comparison.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sys.stdout.write("\n".join(side_by_side(screens)) + "\n\n")
     apart = list(differences(screens))
     if options.dtype is None:
-        block = readme_block((ROOT / "README.md").read_text(encoding="utf-8"))
+        block = demo_block((ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8"))
         apart += [
-            f"README, {name}: not printed: {line}"
+            f"tutorial, {name}: not printed: {line}"
             for name, output in outputs.items()
             for line in not_printed(block, output)
         ]
@@ -127,10 +127,10 @@ def differences(screens: Mapping[str, Sequence[str]]) -> Iterator[str]:
         yield from (f"{first}, not {name}: {line}" for line in expected if line not in lines)
 
 
-def readme_block(text: str) -> str:
-    """Return README's block of the demo's output.
+def demo_block(text: str) -> str:
+    """Return the tutorial's block of the demo's output.
 
-    >>> readme_block("```text\\nfirst page: demo.html (1 s)\\n```\\nProse.")
+    >>> demo_block("```text\\nfirst page: demo.html (1 s)\\n```\\nProse.")
     '```text\\nfirst page: demo.html (1 s)\\n```\\n'
     """
     start = text.index("```text\nfirst page")

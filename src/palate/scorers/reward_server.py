@@ -221,7 +221,7 @@ class RewardServer:
             if self._bounded == SUSPECT:
                 log.warning(
                     "%s: the first %d scores all lie between 0 and 1; check that the server "
-                    "sends raw scores, not probabilities (docs/engines.md)",
+                    "sends raw scores, not probabilities (docs/reward_servers.md)",
                     self.canonical,
                     SUSPECT,
                 )

@@ -1,4 +1,4 @@
-"""The transport by aiohttp: a quarter of httpx2's time per request (docs/engines.md)."""
+"""The transport by aiohttp: a quarter of httpx2's time per request (docs/endpoints.md)."""
 
 from __future__ import annotations
 
