@@ -16,7 +16,7 @@ from palate.benchmarks import Dataset, couple_votes, find_benchmark
 from palate.cli.console import show_text, wrapped_text
 from palate.cli.data_options import LayoutReading
 from palate.cli.flatten import flatten_options
-from palate.construction.own_text.writing import check_output, rows_file
+from palate.construction.writing import check_output, rows_file
 from palate.data import layout_lines
 from palate.errors import BenchmarkError
 from palate.records import PreferencePair, Question
