@@ -33,7 +33,7 @@ def test_the_public_names_are_those_of_the_stub() -> None:
     names = [(node.names[0].name, node.names[0].asname) for node in imports]
     assert all(name == alias for name, alias in names), "only `as` exports a name of a stub"
     assert palate.__all__ == sorted(name for name, _ in names)
-    assert len(set(palate.__all__)) == len(palate.__all__) >= 38
+    assert len(set(palate.__all__)) == len(palate.__all__) >= 36
 
 
 @pytest.mark.parametrize("name", palate.__all__)
@@ -89,7 +89,12 @@ def test_packages_are_there_without_an_import_of_them() -> None:
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("evalute", "palate has no attribute 'evalute'; did you mean evaluate or evaluate_grid?"),
+        ("evalute", "palate has no attribute 'evalute'; did you mean evaluate?"),
+        ("evaluate_grid", "palate.evaluate_grid is now palate.evaluate, which takes lists"),
+        ("adapt", "palate.adapt is now palate.learning.adapt"),
+        ("close", "palate.close is now palate.session.close"),
+        ("load_all", "palate.load_all is now palate.runs.load_all"),
+        ("mirrors", "palate.mirrors is now palate.benchmarks.mirrors"),
         ("zzz", "palate has no attribute 'zzz'"),
         ("_zzz", "palate has no attribute '_zzz'"),
         ("__main__", "palate has no attribute '__main__'"),
@@ -104,3 +109,31 @@ def test_an_unknown_name_is_refused_with_its_near_misses(name: str, says: str) -
 def test_an_import_of_an_unknown_name_is_an_import_error() -> None:
     with pytest.raises(ImportError, match="cannot import name 'evalute'"):
         exec("from palate import evalute")
+
+
+FUNCTIONS = [name for name in palate.__all__ if inspect.isfunction(getattr(palate, name))]
+ORDER = (
+    "benchmark", "benchmarks", "policy", "model", "models", "method", "scorer", "scorers",
+    "context", "contexts", "qualities", "output",
+)  # fmt: skip
+
+
+def test_there_are_at_most_sixteen_functions() -> None:
+    assert len(FUNCTIONS) <= 16, FUNCTIONS
+
+
+def positional(name: str) -> list[str]:
+    parameters = inspect.signature(getattr(palate, name)).parameters.values()
+    return [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_take_what_they_share_in_one_order(name: str) -> None:
+    shared = [ORDER.index(given) for given in positional(name) if given in ORDER]
+    assert shared == sorted(shared)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_results_are_kept_under_runs_unless_another_folder_is_named(name: str) -> None:
+    root = inspect.signature(getattr(palate, name)).parameters.get("root")
+    assert root is None or root.default == "runs"

@@ -77,7 +77,7 @@ def test_a_newcomer_runs_the_blocks_and_the_tutorials_file_is_data(tmp_path: Pat
     for step in todo["docs/tutorial.md"]:
         if step.title.startswith("cat "):
             subprocess.run(step.command, cwd=tmp_path, check=True)
-    grid = palate.evaluate_grid(tmp_path / "dinner.jsonl", "longest", root=None)
+    grid = palate.evaluate(tmp_path / "dinner.jsonl", "longest", root=None)
     assert [run.accuracy for run in grid.runs] == [0.5, 0.5, 0.5]
     votes = palate.load_benchmark(str(tmp_path / "lunch.csv"))
     assert (len(votes.pairs), votes.ties) == (4, 1)

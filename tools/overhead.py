@@ -177,7 +177,7 @@ def main() -> None:
         write_pairs(file, given.slates)
         before, started, cpu = loading.seconds, time.perf_counter(), time.process_time()
         settings = Settings(dtype="bfloat16")
-        run = evaluate(given.scorer, str(file), "none", root=Path(place, "runs"), settings=settings)
+        run = evaluate(str(file), given.scorer, "none", root=Path(place, "runs"), settings=settings)
         wall, cpu = time.perf_counter() - started, time.process_time() - cpu
     torch = import_torch()
     lanes = workers(torch, choose_device(None))

@@ -69,7 +69,7 @@ def measured(spec: str, couples: int, workers: int) -> tuple[bytes, dict[str, fl
         session = Session(engine=f"ray?workers={workers}&threads=1")
         started = time.time()
         run = evaluate(
-            Noted(spec, settings, notes), pairs, "profile:5",
+            pairs, Noted(spec, settings, notes), "profile:5",
             root=Path(place, "runs"), name="noted", session=session, settings=settings,
         )  # fmt: skip
         whole = time.time() - started

@@ -15,9 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from palate import load_all
 from palate.metrics import Estimate, holm, minimum_detectable_effect
-from palate.runs import Run, load_runs
+from palate.runs import Run, load_all, load_runs
 from palate.uses import RowFigures
 from palate.uses.best_of_n import BestOfResult
 from palate.uses.ppo import PolicyEvaluation, PolicyTrainingResult, gain_at

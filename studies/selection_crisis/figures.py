@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from palate import load_all
 from palate.metrics import Estimate, minimum_detectable_effect
 from palate.metrics.ranks import RankAgreement, kendall_agreement
 from palate.uses import RowFigures

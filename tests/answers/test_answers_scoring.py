@@ -215,7 +215,7 @@ def test_a_second_call_computes_nothing(made, tmp_path):
     assert len(rows_of.splitlines()) == 2
     assert "ffff" not in rows_of.replace(again.rows[1].sample_hashes[2], "")
     # A run of the same row is paired with it by id and content.
-    verdict = evaluate("longest", rows(), root=None).verdicts.rows[1]
+    verdict = evaluate(rows(), "longest", root=None).verdicts.rows[1]
     mine = again.rows[1]
     assert (mine.id, mine.content_hash, mine.question_hash, mine.user) == (
         verdict.id, verdict.content_hash, verdict.question_hash, verdict.user

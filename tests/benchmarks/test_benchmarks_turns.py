@@ -114,7 +114,7 @@ def test_responses_are_looked_up_as_a_search_would(responses: list[str], asks: l
 
 def test_rows_of_one_last_message_after_other_turns_share_no_question() -> None:
     ann, bob = two_users()
-    run = evaluate("random", data(ann, bob, row("c", "cy") | {"turns": OTHER}), "none", root=None)
+    run = evaluate(data(ann, bob, row("c", "cy") | {"turns": OTHER}), "random", "none", root=None)
     hashes = [json.loads(line)["question_hash"] for line in run.lines()]
     assert hashes[0] == hashes[1] != hashes[2]
 
@@ -122,7 +122,7 @@ def test_rows_of_one_last_message_after_other_turns_share_no_question() -> None:
 def test_a_candidate_order_is_drawn_for_the_whole_conversation() -> None:
     texts = {str(k): [{"role": "user", "content": f"Day {k}."}] for k in range(64)}
     rows = [row(name, "ann") | {"turns": turns} for name, turns in texts.items()]
-    run = evaluate("random", data(*rows), "none", root=None)
+    run = evaluate(data(*rows), "random", "none", root=None)
     lines = [json.loads(line) for line in run.lines()]
     first = sum(line["chosen_first"] for line in lines)
     assert 16 < first < 48, "one draw for all would be 0 or 64"

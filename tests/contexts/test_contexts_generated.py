@@ -113,7 +113,7 @@ def test_a_plan_is_inferred_from_the_rows_own_profile_and_question(build: Any) -
 
 def test_all_that_is_missing_is_written_in_one_call_before_the_first_row(build: Any) -> None:
     writer = Scripted()
-    run = evaluate("longest", pairs(), build("plan:m/m", writer), root=None)
+    run = evaluate(pairs(), "longest", build("plan:m/m", writer), root=None)
     assert [len(texts) for texts in writer.calls] == [6]
     assert len(set(writer.asked)) == 6
     assert run.summary.n_pairs == 6
@@ -173,8 +173,8 @@ def test_where_there_is_no_plan_nothing_is_shown_and_it_is_said(build: Any, repl
 def test_rows_without_a_plan_count_in_no_gain(build: Any) -> None:
     writer = Scripted(lambda text: "none" if "ann-0?" in text else LIST)
     some = pairs()
-    shown = evaluate("longest", some, build("plan:m/m", writer), root=None)
-    (gain,) = gains_of([shown, evaluate("longest", some, "none", root=None)])
+    shown = evaluate(some, "longest", build("plan:m/m", writer), root=None)
+    (gain,) = gains_of([shown, evaluate(some, "longest", "none", root=None)])
     assert (gain.n, gain.n_left_out) == (5, 1)
     assert shown.summary.notes[-1].endswith("1 of 6 texts hold nothing to show")
 

@@ -97,12 +97,12 @@ def test_a_search_without_a_word_in_common_is_counted_and_written_only_then() ->
                 profile=(Post(id=f"{user}0", text="rain again"), Post(id=f"{user}1", text="tea")))
         for user, text in (("ann", "Which tea?"), ("bob", "晚上呢？"), ("cat", "The of and?"))
     )  # fmt: skip
-    every = evaluate("longest", Dataset("made", pairs), "profile:1", root=None).summary
+    every = evaluate(Dataset("made", pairs), "longest", "profile:1", root=None).summary
     assert every.searches_unmatched == 2
     assert every.model_dump()["searches_unmatched"] == 2
-    drawn = evaluate("longest", Dataset("made", pairs), "stranger:1", root=None).summary
+    drawn = evaluate(Dataset("made", pairs), "longest", "stranger:1", root=None).summary
     assert drawn.searches_unmatched == 2
     for of, context in ((pairs[:1], "profile:1"), (pairs, "profile:1?order=recent")):
-        summary = evaluate("longest", Dataset("made", of), context, root=None).summary
+        summary = evaluate(Dataset("made", of), "longest", context, root=None).summary
         assert summary.searches_unmatched is None
         assert "searches_unmatched" not in summary.model_dump()

@@ -73,7 +73,7 @@ def test_rows_without_turns_keep_every_byte(none: dict[str, Any]) -> None:
 
 
 def test_a_run_of_rows_without_turns_keeps_every_byte() -> None:
-    run = evaluate("random", Dataset.from_rows("teas", PLAIN), "none", root=None)
+    run = evaluate(Dataset.from_rows("teas", PLAIN), "random", "none", root=None)
     assert digest(list(run.lines()))[:16] == "bd71cbedb27a91b3"
 
 

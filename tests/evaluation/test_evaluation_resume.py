@@ -57,8 +57,8 @@ class Flaky:
 
 def run(root: Path, scorer: object, pairs: Dataset = TASTING, **options: object) -> bytes:
     made = evaluate(
-        scorer,  # type: ignore[arg-type]
-        pairs,
+        pairs,  # type: ignore[arg-type]
+        scorer,
         "profile:2",
         root=root,
         name="mine",

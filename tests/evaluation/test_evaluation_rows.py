@@ -59,7 +59,7 @@ def test_two_users_rows_see_responses_in_one_order(texts: list[str], data: st.Da
 @pytest.mark.parametrize("n", [0, 1, 2, 3])
 def test_evaluate_refuses_questions_in_one_line(n: int) -> None:
     with pytest.raises(BenchmarkError, match=r"asked: row 'q-ann' has no `chosen`") as caught:
-        evaluate("longest", asked_by("ann", *"abc"[:n]), root=None)
+        evaluate(asked_by("ann", *"abc"[:n]), "longest", root=None)
     assert "\n" not in str(caught.value)
 
 

@@ -82,7 +82,7 @@ KINDS = [
 
 
 def run(spec, script, **given):
-    return evaluate(spec, dataset(script), "profile:3", root=None, settings=SETTINGS, **given)
+    return evaluate(dataset(script), spec, "profile:3", root=None, settings=SETTINGS, **given)
 
 
 def told(run):

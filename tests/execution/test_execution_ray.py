@@ -73,7 +73,7 @@ def run(
     session = Session(engine=engine)
     name = None if isinstance(scorer, str) else "mine"
     made = evaluate(
-        scorer, pairs, context, root=root, name=name, session=session, settings=settings
+        pairs, scorer, context, root=root, name=name, session=session, settings=settings
     )  # type: ignore[arg-type]
     assert made.folder is not None
     return files(made.folder)

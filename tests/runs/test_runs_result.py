@@ -28,7 +28,7 @@ from palate.runs import (
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    return evaluate("longest", "tasting", "none", root=tmp_path / "runs")
+    return evaluate("tasting", "longest", "none", root=tmp_path / "runs")
 
 
 def changed(folder: Path, name: str, **fields: object) -> None:
@@ -125,13 +125,13 @@ def test_a_result_prints_and_exports_itself(run: Run) -> None:
 
 
 def test_what_is_in_memory_alone_is_not_saved() -> None:
-    run = evaluate("longest", "tasting", "none", root=None)
+    run = evaluate("tasting", "longest", "none", root=None)
     with pytest.raises(UsageError, match="nowhere to save it"):
         Run(run.summary, Verdicts(())).save()
 
 
 def test_folders_are_named_by_all_that_numbers_depend_on(tmp_path: Path) -> None:
-    made = [evaluate("longest", "tasting", "none", root=tmp_path / str(k)) for k in range(2)]
+    made = [evaluate("tasting", "longest", "none", root=tmp_path / str(k)) for k in range(2)]
     first, second = (run.folder.relative_to(run.folder.parents[2]) for run in made)
     assert first == second
     manifest = read_manifest(made[0].folder)
@@ -149,7 +149,7 @@ def test_a_copy_counts_once_and_another_programs_manifest_is_passed_over(
     (root / "web").mkdir()
     (root / "web" / MANIFEST).write_text('{"name": "an application"}')
     assert [one.summary for one in load_all(root)] == [run.summary]
-    assert len(compare([root, evaluate("random", "tasting", root=None)]).runs) == 2
+    assert len(compare([root, evaluate("tasting", "random", root=None)]).runs) == 2
 
 
 def test_rows_that_are_cut_off_are_no_finished_run(run: Run) -> None:

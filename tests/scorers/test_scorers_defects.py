@@ -68,7 +68,7 @@ def test_defect_01_the_profile_enters_the_input(tiny):
         assert text.index(POSTS[0]) < text.index("Tea or coffee?")
     shown, bare = (next(iter(scorer.score([s])))[1] for s in (slate, slate.without_context()))
     assert shown.values != pytest.approx(bare.values, abs=1e-2)
-    run = evaluate(scorer, pairs(), "profile:2", root=None, name="rm")
+    run = evaluate(pairs(), scorer, "profile:2", root=None, name="rm")
     assert run.summary.context == "profile:2"
 
 
@@ -96,7 +96,7 @@ def test_defect_03_the_response_is_never_cut(tiny, tmp_path):
     row = pairs(1).pairs[0].model_copy(
         update={"chosen": responses[0], "rejected": responses[1], "profile": profile}
     )  # fmt: skip
-    run = evaluate(scorer, Dataset("made", (row,)), "profile:4", root=None, name="rm")
+    run = evaluate(Dataset("made", (row,)), scorer, "profile:4", root=None, name="rm")
     assert run.summary.unscored == 0
     assert 0 < run.summary.parts_dropped < 4
 
@@ -132,7 +132,7 @@ def test_defect_05_a_head_of_several_outputs_is_not_guessed(tiny):
 
 def test_defect_06_ties_count_half_and_are_reported():
     judge, _ = scripted(lambda ask: Reply("Verdict: A"))
-    run = evaluate(judge, pairs(), "none", root=None, name="first")
+    run = evaluate(pairs(), judge, "none", root=None, name="first")
     assert run.summary.ties == 6
     assert run.summary.accuracy.value == 0.5
     assert run.summary.strict_accuracy == 0.0
@@ -143,7 +143,7 @@ def test_defect_07_duplicate_ids_are_refused(tmp_path):
     file = tmp_path / "rows.jsonl"
     file.write_text(f"{json.dumps(row)}\n{json.dumps({**row, 'question': 'Coffee?'})}\n")
     with pytest.raises(DataError, match="id") as caught:
-        evaluate("longest", str(file), root=tmp_path / "runs")
+        evaluate(str(file), "longest", root=tmp_path / "runs")
     assert caught.value.line == 2
 
 
@@ -158,7 +158,7 @@ def test_defect_09_every_pair_is_kept_with_the_whole_identity_of_its_model(tiny,
         model.save_pretrained(tmp_path / place / "rm")
         folders.append(tmp_path / place / "rm")
     runs = [
-        evaluate(f"classifier:{f}", pairs(), "profile:1", root=tmp_path / "runs") for f in folders
+        evaluate(pairs(), f"classifier:{f}", "profile:1", root=tmp_path / "runs") for f in folders
     ]
     assert runs[0].folder != runs[1].folder
     margins = []
@@ -208,7 +208,7 @@ def test_defect_11_the_judges_prompt_speaks_only_of_what_it_shows():
 
 def test_defect_12_a_judge_that_always_refuses_is_unscored():
     judge, _ = scripted(lambda ask: Reply("I am sorry, I cannot judge that."))
-    run = evaluate(judge, pairs(), "none", root=None, name="refuser")
+    run = evaluate(pairs(), judge, "none", root=None, name="refuser")
     assert run.summary.unscored == 6
     assert run.summary.accuracy.value is None
     assert run.summary.bounds == (0.0, 1.0)
@@ -272,7 +272,7 @@ def test_defect_17_a_pairs_order_does_not_depend_on_the_other_rows():
     made = pairs(40)
     turned = Dataset("made", tuple(reversed(made.pairs)))
     few = Dataset("made", made.pairs[::3])
-    runs = [evaluate("longest", p, "none", root=None) for p in (made, turned, few)]
+    runs = [evaluate(p, "longest", "none", root=None) for p in (made, turned, few)]
     first = [{row.id: row.chosen_first for row in run.verdicts.rows} for run in runs]
     assert first[0] == first[1]
     assert first[2].items() <= first[0].items()
@@ -314,8 +314,8 @@ def test_defect_20_the_raw_reply_is_kept_for_each_pair(tmp_path):
 
     judge, _ = scripted(answer)
     run = evaluate(
-        judge,
         pairs(),
+        judge,
         "none",
         root=tmp_path,
         name="talker",

@@ -63,9 +63,9 @@ def slate_of(pair: PreferencePair, user: str | None) -> Slate:
 
 def test_users_with_opposite_choices_get_opposite_verdicts_on_one_pair(folder, pairs):
     spec = f"personal:{folder}"
-    run = evaluate(spec, pairs, "none", root=None)
+    run = evaluate(pairs, spec, "none", root=None)
     assert run.summary.accuracy.value == 1.0
-    prior = evaluate(f"{spec}?state=prior", pairs, "none", root=None)
+    prior = evaluate(pairs, f"{spec}?state=prior", "none", root=None)
     assert prior.summary.accuracy.value == 0.5, "half of them want the opposite"
 
 
@@ -94,7 +94,7 @@ def test_a_test_pair_is_never_learnt_from(folder, pairs):
     turned = told.model_copy(update={"chosen": told.rejected, "rejected": told.chosen})
     for leak in (told, turned):
         with pytest.raises(BenchmarkError, match="never learnt from"):
-            evaluate(f"personal:{folder}", replace(pairs, history=(leak,)), "none", root=None)
+            evaluate(replace(pairs, history=(leak,)), f"personal:{folder}", "none", root=None)
 
 
 def test_shots_are_drawn_per_user_and_fewer_are_part_of_more(folder, pairs):
@@ -107,7 +107,7 @@ def test_shots_are_drawn_per_user_and_fewer_are_part_of_more(folder, pairs):
     assert two != other
     assert draw_choices(listed, None, 0, 0, "ann") == listed
     assert (
-        evaluate(f"personal:{folder}?shots=0", pairs, "none", root=None).summary.accuracy.value
+        evaluate(pairs, f"personal:{folder}?shots=0", "none", root=None).summary.accuracy.value
         == 0.5
     )
 
@@ -150,7 +150,7 @@ def test_slates_of_many_candidates_and_of_two_go_together(folder, pairs):
 def test_what_is_missing_or_broken_is_one_line(folder, pairs, tmp_path):
     bare = replace(pairs, history=())
     with pytest.raises(UsageError, match="holds no earlier choices"):
-        evaluate(f"personal:{folder}", bare, "none", root=None)
+        evaluate(bare, f"personal:{folder}", "none", root=None)
     with pytest.raises(ModelError, match="no personal reward model"):
         build_scorer(f"personal:{tmp_path}", default_session(), Settings())
     with pytest.raises(UsageError, match="name a folder"):
@@ -164,11 +164,11 @@ def test_what_is_missing_or_broken_is_one_line(folder, pairs, tmp_path):
 
 
 def test_a_finished_run_is_not_computed_again(folder, pairs, tmp_path, monkeypatch):
-    first = evaluate(f"personal:{folder}", pairs, "none", root=tmp_path)
+    first = evaluate(pairs, f"personal:{folder}", "none", root=tmp_path)
     from palate.scorers.personal import Personal
 
     monkeypatch.setattr(Personal, "score", lambda self, slates: iter(()))
-    again = evaluate(f"personal:{folder}", pairs, "none", root=tmp_path)
+    again = evaluate(pairs, f"personal:{folder}", "none", root=tmp_path)
     assert again.summary == first.summary
 
 
@@ -267,7 +267,7 @@ def test_who_joins_again_has_the_state_of_the_last_choices(folder, pairs):
 def test_who_joins_before_the_benchmarks_users_are_learnt_changes_none_of_them(folder, pairs):
     scorer = build_scorer(f"personal:{folder}", default_session(), Settings())
     joined = scorer.join({"zoe": CHOSE_LOUD})
-    plain, later = (evaluate(one, pairs, root=None, name="p") for one in (scorer, joined))
+    plain, later = (evaluate(pairs, one, root=None, name="p") for one in (scorer, joined))
     assert list(later.verdicts.rows) == list(plain.verdicts.rows)
     both = joined.adapted(history_of(pairs))
     assert user_key("zoe") in both.users.place

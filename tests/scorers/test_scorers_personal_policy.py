@@ -175,7 +175,7 @@ def test_opposite_choices_pull_one_pair_apart(made):
 def test_a_grid_runs_three_states_and_reads_the_reference_once(made, base, tmp_path, monkeypatch):
     policy, _ = made
     spec = f"personal:{policy.folder}"
-    evaluate(f"autoregressive:{base}", pairs(), root=tmp_path, settings=SETTINGS)
+    evaluate(pairs(), f"autoregressive:{base}", root=tmp_path, settings=SETTINGS)
     monkeypatch.setenv("PALATE_CACHE", str(tmp_path / "cache"))
     adapt(policy, {user_key(u): [] for u in USERS}, default_session(), SETTINGS)
     read: list[str] = []
@@ -213,12 +213,12 @@ def test_a_grid_runs_three_states_and_reads_the_reference_once(made, base, tmp_p
 def test_a_run_cut_short_goes_on_to_the_same_bytes(made, tmp_path):
     policy, _ = made
     spec = f"personal:{policy.folder}"
-    whole = evaluate(spec, pairs(), root=tmp_path / "a", settings=SETTINGS)
-    first = evaluate(spec, pairs(), root=tmp_path / "b", settings=SETTINGS)
+    whole = evaluate(pairs(), spec, root=tmp_path / "a", settings=SETTINGS)
+    first = evaluate(pairs(), spec, root=tmp_path / "b", settings=SETTINGS)
     journal = first.folder / "journal.jsonl"
     journal.write_bytes(journal.read_bytes()[: journal.stat().st_size // 2])
     (first.folder / "summary.json").unlink()
-    evaluate(spec, pairs(), root=tmp_path / "b", settings=SETTINGS)
+    evaluate(pairs(), spec, root=tmp_path / "b", settings=SETTINGS)
     expected = (whole.folder / "summary.json").read_bytes()
     assert (first.folder / "summary.json").read_bytes() == expected
 
@@ -229,7 +229,7 @@ def test_on_mirrors_each_users_confidence_is_taken_out_and_measured_once(
     policy, _ = made
     votes = mirrors(pairs(mirrored=True))
     spec = f"personal:{policy.folder}?users={states[0]}"
-    run = evaluate(spec, votes, root=tmp_path, settings=SETTINGS)
+    run = evaluate(votes, spec, root=tmp_path, settings=SETTINGS)
     rows = make_rows(
         votes, build_context("none", default_session()), seed=0, user_keys=own_user_keys
     )
@@ -250,7 +250,7 @@ def test_on_mirrors_each_users_confidence_is_taken_out_and_measured_once(
     monkeypatch.setattr(
         LocalModel, "__init__", lambda *given, **named: pytest.fail("a model is loaded")
     )
-    again = evaluate(spec, votes, root=tmp_path, settings=SETTINGS)
+    again = evaluate(votes, spec, root=tmp_path, settings=SETTINGS)
     assert again.summary == run.summary
 
 
@@ -264,7 +264,7 @@ def test_a_strangers_state_is_a_third_users_drawn_for_every_row(made, states):
     partner = {votes.pairs[a].id: votes.pairs[b].user_id
                for i, j in votes.couples for a, b in ((i, j), (j, i))}  # fmt: skip
     runs = [
-        evaluate(f"personal:{policy.folder}?users={file}&state=stranger{more}", votes, root=None,
+        evaluate(votes, f"personal:{policy.folder}?users={file}&state=stranger{more}", root=None,
                  settings=SETTINGS)
         for more in ("", "&draws=2", "&draws=7")
     ]  # fmt: skip
@@ -306,7 +306,7 @@ def test_one_draw_is_the_same_run_as_no_draws(made, states, tmp_path):
     policy, _ = made
     spec = f"personal:{policy.folder}?state=stranger&users={states[0]}"
     one, same = (
-        evaluate(text, pairs(), root=tmp_path, settings=SETTINGS)
+        evaluate(pairs(), text, root=tmp_path, settings=SETTINGS)
         for text in (spec, f"{spec}&draws=1")
     )
     assert (one.folder, one.summary.scorer) == (same.folder, same.summary.scorer)
@@ -325,7 +325,7 @@ def test_a_test_pair_is_never_learnt_from(made):
     some = pairs()
     leak = some.pairs[0].model_copy(update={"id": "another", "split": "adapt"})
     with pytest.raises(BenchmarkError, match="never learnt from"):
-        evaluate(f"personal:{policy.folder}", replace(some, history=(leak,)), root=None)
+        evaluate(replace(some, history=(leak,)), f"personal:{policy.folder}", root=None)
 
 
 def test_a_stranger_who_is_not_there_leaves_the_row_unscored(made):
@@ -386,7 +386,7 @@ def test_what_is_missing_or_of_another_model_is_one_line(made, tiny, tmp_path, s
     policy, _ = made
     spec = f"personal:{policy.folder}"
     with pytest.raises(UsageError, match="holds no earlier choices"):
-        evaluate(spec, replace(pairs(), history=()), root=None)
+        evaluate(replace(pairs(), history=()), spec, root=None)
     with pytest.raises(ModelError, match="not the model it was trained from"):
         build_scorer(f"{spec}?reference={tiny.model()}", default_session(), SETTINGS)
     with pytest.raises(ModelError, match="its reference is not there"):

@@ -121,11 +121,11 @@ def test_all_weights_and_readings_share_their_passes(tiny, tmp_path, monkeypatch
         str(Spec(kind="policy", reference=model, options={"guide": guide, **more}))
         for more in ({"weight": "1"}, {"weight": "7"}, {"weight": "inf"}, {"read": "mean"})
     ]
-    first = evaluate(specs[0], "tasting", "profile:1", root=tmp_path)
+    first = evaluate("tasting", specs[0], "profile:1", root=tmp_path)
     assert first.summary.mirrored_accuracy is not None
     monkeypatch.setattr("palate.engines.local.model.LocalModel._read", None)  # nothing is read
     for spec in specs[1:]:
-        assert evaluate(spec, "tasting", "profile:1", root=tmp_path).summary.unscored == 0
+        assert evaluate("tasting", spec, "profile:1", root=tmp_path).summary.unscored == 0
 
 
 def test_what_is_too_long_is_unscored_with_its_reason(tiny):

@@ -138,13 +138,13 @@ def test_replies_are_kept_costs_counted_and_a_finished_run_asks_nothing(folder, 
         for cost in ({"concurrency": "1"}, {"price_in": "2", "price_out": "0"}):
             spec = spec_of("likelihood", there.url, folder, **cost)
             session = Session(cache=tmp_path / "cache", max_cost=1 if "price_in" in cost else None)
-            run = evaluate(spec, pairs, "none", root=tmp_path / f"{len(cost)}", session=session)
+            run = evaluate(pairs, spec, "none", root=tmp_path / f"{len(cost)}", session=session)
             assert run.summary.unscored == 0
             asked = len(there.seen)
         assert session.ledger.cached == asked, "the second session paid nothing"
-        evaluate(spec, pairs, "none", root=tmp_path / "2", session=Session())
+        evaluate(pairs, spec, "none", root=tmp_path / "2", session=Session())
         assert len(there.seen) == asked
-    local = evaluate(f"likelihood:{folder}", pairs, "none", root=None)
+    local = evaluate(pairs, f"likelihood:{folder}", "none", root=None)
     assert run.verdicts.margins == pytest.approx(local.verdicts.margins, abs=TOLERANCE)
     manifest = (run.folder / "manifest.json").read_text()
     assert run.summary.scorer.startswith("likelihood:api:m?base_url=")
@@ -188,8 +188,8 @@ def test_a_reply_that_cannot_be_read_is_unscored_with_its_reason(folder, spoil, 
     with Loopback(server) as there:
         found = scored(spec_of("likelihood", there.url, folder))
         run = evaluate(
-            spec_of("likelihood", there.url, folder),
             load_benchmark("tasting", limit=1),
+            spec_of("likelihood", there.url, folder),
             "none",
             root=None,
         )

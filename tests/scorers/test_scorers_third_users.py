@@ -104,10 +104,10 @@ def test_the_share_is_the_mean_of_third_users_own_verdicts(folders, method, minu
     if method == "vpl":  # learns nothing from nine users: states that differ are drawn
         crowd(folders / method, 9, "u").save(folders / f"{method}.safetensors")
         spec += f"users={folders / method}.safetensors&"
-    run = evaluate(f"{spec}state=stranger", VOTES, "none", root=None)
+    run = evaluate(VOTES, f"{spec}state=stranger", "none", root=None)
     expected = by_hand(f"{spec}state=own", VOTES, [{pair.user_id} for pair in VOTES.pairs])
     if minus and "users" not in spec:
-        nobody = evaluate(f"{spec}shots=0&state=stranger", VOTES, "none", root=None)
+        nobody = evaluate(VOTES, f"{spec}shots=0&state=stranger", "none", root=None)
         assert (nobody.verdicts.values == 0.5).all(), "the prior less itself is nothing"
     assert run.verdicts.values == pytest.approx(expected, abs=1e-12)
     assert len(set(expected)) > 3
@@ -120,7 +120,7 @@ def test_the_share_is_the_mean_of_third_users_own_verdicts(folders, method, minu
 @pytest.mark.parametrize("method", METHODS)
 def test_on_couples_third_users_get_exactly_one_half(folders, method):
     spec = f"personal:{folders / method}?"
-    run = evaluate(f"{spec}state=stranger", COUPLES, "none", root=None)
+    run = evaluate(COUPLES, f"{spec}state=stranger", "none", root=None)
     a, b = run.verdicts.couples.T
     assert len(a) == len(COUPLES.couples) > 10
     values = run.verdicts.values
@@ -231,7 +231,7 @@ def test_where_nobody_can_vote_the_row_is_unscored(folders):
         assert (judgement.margin, judgement.reason) == (None, "no stranger")
     alone = replace(VOTES, rows=tuple(p for p in VOTES.pairs if p.user_id == "u1"),
                     history=tuple(p for p in VOTES.history if p.user_id == "u1"))  # fmt: skip
-    run = evaluate(spec, alone, "none", root=None)
+    run = evaluate(alone, spec, "none", root=None)
     assert run.summary.unscored_reasons == {"no stranger": len(alone.pairs)}
 
 
@@ -254,9 +254,9 @@ def test_a_worker_gets_the_same_votes(folders):
 
 def test_a_finished_run_judges_nothing(folders, tmp_path, monkeypatch):
     spec = f"personal:{folders / 'lore'}?state=stranger"
-    first = evaluate(spec, VOTES, "none", root=tmp_path)
+    first = evaluate(VOTES, spec, "none", root=tmp_path)
     monkeypatch.setattr(third_users.ThirdUsers, "judge", lambda self, slates: iter(()))
-    assert evaluate(spec, VOTES, "none", root=tmp_path).summary == first.summary
+    assert evaluate(VOTES, spec, "none", root=tmp_path).summary == first.summary
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -127,7 +127,7 @@ def test_turns_move_the_numbers(tiny: Any, kind: str) -> None:
     context = "profile:1" if kind == "lift" else "none"
     bare = Dataset.from_rows("teas", [{**it, "turns": None} for it in two_users()])
     with_turns, without = (
-        evaluate(spec, data, context, root=None, settings=SETTINGS).verdicts.margins
+        evaluate(data, spec, context, root=None, settings=SETTINGS).verdicts.margins
         for data in (CONVERSATION, bare)
     )
     assert np.isfinite(with_turns).all() and (with_turns != without).all()
@@ -136,7 +136,7 @@ def test_turns_move_the_numbers(tiny: Any, kind: str) -> None:
 def test_chance_is_drawn_for_the_whole_conversation() -> None:
     bare = Dataset.from_rows("teas", [{**it, "turns": None} for it in two_users()])
     margins = [
-        evaluate("random", data, "none", root=None).verdicts.margins
+        evaluate(data, "random", "none", root=None).verdicts.margins
         for data in (CONVERSATION, bare)
     ]
     assert (margins[0] != margins[1]).all()
@@ -151,7 +151,7 @@ def test_a_conversation_is_never_cut(tiny: Any, kind: str) -> None:
     rows = [{**it, "turns": long} for it in two_users()]
     folder = tiny.classifier if kind == "classifier" else tiny.model
     spec = f"{kind}:{folder(max_position_embeddings=256)}"
-    run = evaluate(spec, Dataset.from_rows("teas", rows), "profile:2", root=None, settings=SETTINGS)
+    run = evaluate(Dataset.from_rows("teas", rows), spec, "profile:2", root=None, settings=SETTINGS)
     assert {json.loads(line)["outcome"] for line in run.lines()} == {"unscored"}
 
 
@@ -159,7 +159,7 @@ def test_strict_templates_read_users_turns_in_a_row(tiny: Any) -> None:
     turns = [{"role": "user", "content": "Hi."}, {"role": "user", "content": "Are you there?"}]
     data = Dataset.from_rows("teas", [{**it, "turns": turns} for it in two_users()])
     spec = f"likelihood:{tiny.model(template=STRICT)}"
-    run = evaluate(spec, data, "profile:1?as=turns", root=None, settings=SETTINGS)
+    run = evaluate(data, spec, "profile:1?as=turns", root=None, settings=SETTINGS)
     assert np.isfinite(run.verdicts.margins).all()
 
 

@@ -158,4 +158,4 @@ def until(true: Callable[[], Any], seconds: float = 60) -> None:
 
 def coded(scorer: Coded, context: str = "none") -> Callable[[], Reward]:
     """Return what loads a reward of a scorer over the rows."""
-    return lambda: palate.reward(scorer, context, rows())
+    return lambda: palate.reward(scorer, context, benchmark=rows())

@@ -53,7 +53,7 @@ def model(tiny, root, name):
 def served(request, tiny, tmp_path_factory):
     folder = model(tiny, tmp_path_factory.mktemp("framed"), request.param)
     scorer = build_scorer(f"classifier:{folder}", default_session(), FLOAT32)
-    with Served(lambda: palate.reward(scorer, "none", rows())) as server:
+    with Served(lambda: palate.reward(scorer, "none", benchmark=rows())) as server:
         yield server, folder, scorer
 
 

@@ -43,7 +43,7 @@ def served(tmp_path_factory):
     ])  # fmt: skip
 
     def load():
-        return palate.reward(Rendering(), "none", data)
+        return palate.reward(Rendering(), "none", benchmark=data)
 
     file = FeedbackFile(tmp_path_factory.mktemp("fuzz") / "feedback.jsonl")
     with Served(load, ServeSettings(feedback=file)) as server:

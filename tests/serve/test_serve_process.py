@@ -22,7 +22,7 @@ SLOW = """
 import threading, time, sys
 from palate.records import ScorerInfo, Scores
 from palate.rewards import reward
-from palate.serve import serve
+from palate.serve import run_server
 
 class Slow:
     info = ScorerInfo(fingerprint="slow")
@@ -31,7 +31,7 @@ class Slow:
         for k, slate in enumerate(slates):
             yield k, Scores(values=tuple(map(float, map(len, slate.candidates))))
 
-serve(lambda: reward(Slow(), "none", "tasting"), "slow", port=0,
+run_server(lambda: reward(Slow(), "none", benchmark="tasting"), "slow", port=0,
       listening=lambda url: print(url, file=sys.stderr, flush=True))
 print("ended")
 """

@@ -184,7 +184,7 @@ def test_what_waits_is_scored_before_the_server_ends():
 
 
 def test_a_refused_entry_fails_alone_and_any_other_error_is_everybodys():
-    reward = palate.reward(Coded(), "none", rows())
+    reward = palate.reward(Coded(), "none", benchmark=rows())
     good = [[RewardRequest(row="ann-0", responses=(str(k),))] for k in range(5)]
     bad = [RewardRequest(row="zed", responses=("1",))]
     outcomes = score_together(reward, [*good[:2], bad, *good[2:]])

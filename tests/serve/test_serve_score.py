@@ -35,7 +35,7 @@ def test_rows_get_their_numbers_and_gaps_their_reasons(server):
 
 
 def test_users_bring_their_posts_or_are_known_and_no_post_holds_the_question():
-    reward = palate.reward(Words(), "profile:5", rows())
+    reward = palate.reward(Words(), "profile:5", benchmark=rows())
     dan = {"user": "dan", "question": "Drink?", "profile": [{"text": "hot tea"}, {"text": "milk"}]}
     with Served(lambda: reward) as served:
         status, reply = served.post("/score", {"items": [
@@ -89,7 +89,7 @@ def test_a_row_may_be_named_by_a_whole_number_as_in_the_row_contract():
     data = palate.Dataset.from_rows(
         "n", [{"id": 7, "question": "Tea 1?", "chosen": "a", "rejected": "b"}]
     )
-    with Served(lambda: palate.reward(Coded(), "none", data)) as served:
+    with Served(lambda: palate.reward(Coded(), "none", benchmark=data)) as served:
         _, reply = served.post("/score", {"items": [{"row": 7, "response": "2"}]})
         assert reply["items"][0]["scores"] == [10_002.0]
         assert served.post("/score", {"items": [{"row": True, "response": "2"}]})[0] == 422

@@ -26,7 +26,7 @@ class Roles(Coded):
 
 @pytest.fixture(scope="module")
 def server():
-    reward = palate.reward(Roles(), "profile:5", rows())
+    reward = palate.reward(Roles(), "profile:5", benchmark=rows())
     with Served(lambda: reward) as served:
         yield served
 

@@ -309,11 +309,11 @@ def test_a_worker_has_the_same_store_and_no_cap_is_shared(tmp_path):
 def test_close_empties_the_default_session(references):
     before = default_session()
     before.model(references[0], "causal", EXACT)
-    palate.close()
+    palate.session.close()
     assert len(before._models) == 0
     assert default_session() is not before
-    palate.close()
-    palate.close()
+    palate.session.close()
+    palate.session.close()
 
 
 def test_a_language_model_says_what_it_can_and_refuses_the_rest_in_one_line(tiny):

@@ -90,8 +90,8 @@ def test_figures_and_tables_hold_what_the_results_say(tiny, tmp_path, capsys, mo
         context = study.IN_CONTEXT[name].replace(":3", ":1")
         best_of_n(couples(), policy, ["random"], n=4, policy_context=context, root=root(name),
                   **given)  # fmt: skip
-    tokens = decode(couples(), policy, f"likelihood:{model}", "genarm", n=2, root=root("tokens"),
-                    **given)  # fmt: skip
+    tokens = decode(couples(), policy, f"likelihood:{model}", methods="genarm", n=2,
+                    root=root("tokens"), **given)  # fmt: skip
     scorers = ["longest", "shortest", "random", f"likelihood:{model}"]
     ranked = policy_accuracy(couples(), model, scorers, root=root("votes-tilt"), settings=settings)
 

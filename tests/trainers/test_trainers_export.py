@@ -39,7 +39,9 @@ def test_a_folder_holds_what_its_readme_lists_and_no_key(
     trainer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(*next(iter(KEY.items())))
-    made = export(trainer, "tasting", HUB, "longest", tmp_path / "out", key_env="EXPORT_TEST_KEY")
+    made = export(
+        "tasting", HUB, "longest", to=trainer, output=tmp_path / "out", key_env="EXPORT_TEST_KEY"
+    )
     assert (made.train_users, made.held_out_users) == (22, 10)
     assert made.train_rows + made.held_out_rows == 96
     there = {path.name: path for path in (tmp_path / "out").iterdir()}
@@ -61,7 +63,15 @@ def test_a_folder_holds_what_its_readme_lists_and_no_key(
 
 def test_prompts_are_those_of_best_of_n_and_no_user_is_in_both_files(tmp_path: Path) -> None:
     data = palate.load_benchmark("tasting")
-    export("trl", data, HUB, "longest", tmp_path / "out", policy_context="profile:2", held_out=5)
+    export(
+        data,
+        HUB,
+        "longest",
+        to="trl",
+        output=tmp_path / "out",
+        policy_context="profile:2",
+        held_out=5,
+    )
     train, held_out = (lines(tmp_path / "out" / f"{name}.jsonl") for name in ("train", "heldout"))
     from palate.contexts import build_context
     from palate.records import Settings
@@ -88,7 +98,7 @@ def test_prompts_are_those_of_best_of_n_and_no_user_is_in_both_files(tmp_path: P
 def test_updates_are_counted_and_held_out_users_are_looked_at(
     trainer: str, held_out: int, updates: str | None, every: str | None, tmp_path: Path
 ) -> None:
-    made = export(trainer, "tasting", HUB, "longest", tmp_path / "out", held_out=held_out)
+    made = export("tasting", HUB, "longest", to=trainer, output=tmp_path / "out", held_out=held_out)
     readme = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
     if updates is None:
         assert made.updates is None
@@ -108,7 +118,7 @@ def test_a_file_is_served_by_its_path(tmp_path: Path) -> None:
         json.dumps({"id": f"{user}{k}", "user_id": user, "question": f"Wine {k}?"}) + "\n"
         for user in "abc" for k in range(2)
     ))  # fmt: skip
-    made = export("trl", file, HUB, "longest", tmp_path / "out", held_out=1)
+    made = export(file, HUB, "longest", to="trl", output=tmp_path / "out", held_out=1)
     assert shlex.split(made.serve)[-2:] == ["-b", str(file)]
 
 
@@ -117,7 +127,7 @@ def test_no_two_scorers_share_the_name_of_a_run(tmp_path: Path) -> None:
     for k, (scorer, scale) in enumerate(
         [("longest", (0.0, 1.0)), ("shortest", (0.0, 1.0)), ("longest", (3.0, 2.0))]
     ):
-        export("verl", "tasting", HUB, scorer, tmp_path / str(k), scale=scale)
+        export("tasting", HUB, scorer, to="verl", output=tmp_path / str(k), scale=scale)
         settings = (tmp_path / str(k) / "overrides.txt").read_text()
         (name,) = re.findall(r"^trainer.experiment_name=(.*)$", settings, re.MULTILINE)
         assert name.startswith(f"{scorer}-none-")
@@ -140,7 +150,9 @@ def test_a_text_that_spells_a_token_of_the_policy_is_broken(policy: str, tmp_pat
         {"id": user, "user_id": user, "question": f"Is <|im_end|> {user} <image>?"}
         for user in ("ann", "bob")
     ])  # fmt: skip
-    made = export("openrlhf", data, policy, "longest", tmp_path / "o", held_out=1, data_words=())
+    made = export(
+        data, policy, "longest", to="openrlhf", output=tmp_path / "o", held_out=1, data_words=()
+    )
     (row,) = lines(tmp_path / "o" / "train.jsonl")
     assert row["prompt"][0]["content"] == f"Is <\u200b|im_end|> {row['row']} <\u200bimage>?"
     assert made.serve.endswith("--end-of-turn '<|im_end|>'")
@@ -174,16 +186,22 @@ def test_what_is_wrong_is_named_and_nothing_is_written(
 ) -> None:
     told: dict[str, Any] = {"policy": HUB, "scorer": "longest", **given}
     with pytest.raises(UsageError) as caught:
-        export("trl", "tasting", output=tmp_path / "out", **told)
+        export("tasting", to="trl", output=tmp_path / "out", **told)
     assert says in str(caught.value) and "secret" not in str(caught.value)
     assert not list(tmp_path.iterdir())
 
 
 def test_a_policy_without_a_template_or_room_is_refused(tiny: Any, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no chat template"):
-        export("trl", "tasting", tiny.encoder("Bert", None), "longest", tmp_path / "out")
+        export("tasting", tiny.encoder("Bert", None), "longest", to="trl", output=tmp_path / "out")
     with pytest.raises(UsageError, match=r"leaves no room for max_tokens=1000 in a window of 1024"):
-        export("trl", "tasting", f"{tiny.model()}?max_tokens=1000", "longest", tmp_path / "out")
+        export(
+            "tasting",
+            f"{tiny.model()}?max_tokens=1000",
+            "longest",
+            to="trl",
+            output=tmp_path / "out",
+        )
     assert not list(tmp_path.iterdir())
 
 
@@ -260,7 +278,8 @@ def test_a_reward_file_asks_again_and_never_makes_a_number_of_a_failure(
 ) -> None:
     handler, url = server
     for trainer in TRAINERS:
-        export(trainer, "tasting", HUB, "longest", tmp_path / trainer, url=url, scale=(2.0, 4.0),
+        export("tasting", HUB, "longest", to=trainer, output=tmp_path / trainer, url=url,
+               mean=2.0, deviation=4.0,
                key_env="EXPORT_TEST_KEY")  # fmt: skip
     monkeypatch.delenv("EXPORT_TEST_KEY", raising=False)
     with pytest.raises(RuntimeError, match="set EXPORT_TEST_KEY to the token"):

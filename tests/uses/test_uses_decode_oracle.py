@@ -56,7 +56,7 @@ def test_each_user_is_rated_by_their_own_text(tmp_path):
 def test_it_raises_what_it_reads_and_is_marked(tiny, tmp_path):
     result = decode(
         questions(tmp_path), f"{tiny.model()}?max_tokens=12", "oracle:overlap:chrf",
-        "blocks?K=6&length=4", qualities="overlap:chrf", n=4, settings=SETTINGS,
+        methods="blocks?K=6&length=4", qualities="overlap:chrf", n=4, settings=SETTINGS,
         root=tmp_path / "runs",
     )  # fmt: skip
     (cell,) = result.summary.cells
@@ -85,7 +85,7 @@ def test_it_raises_what_it_reads_and_is_marked(tiny, tmp_path):
 def test_what_it_cannot_guide_is_said_in_one_line(tiny, tmp_path, guide, method, error, says):
     with pytest.raises(error, match=says) as caught:
         decode(
-            questions(tmp_path), f"{tiny.model()}?max_tokens=4", guide, method,
+            questions(tmp_path), f"{tiny.model()}?max_tokens=4", guide, methods=method,
             qualities="overlap:chrf", n=1, settings=SETTINGS, root=None,
         )  # fmt: skip
     assert "\n" not in str(caught.value)

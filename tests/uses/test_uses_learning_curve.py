@@ -83,7 +83,7 @@ def test_each_count_has_a_point_for_all_trained_and_held_out_users(points):
 
 def test_the_whole_history_gives_what_evaluate_gives(pairs, trained, points, tmp_path):
     trained.save(tmp_path)
-    run = evaluate(f"personal:{tmp_path}", pairs, "none", root=None)
+    run = evaluate(pairs, f"personal:{tmp_path}", "none", root=None)
     whole = next(one for one in points if one.group == "all" and one.shots == "all")
     assert whole.n_pairs == run.summary.n_pairs
     assert whole.accuracy.value == pytest.approx(float(np.mean(run.verdicts.values)))
@@ -139,7 +139,7 @@ def test_models_gain_over_bradley_terry_of_the_same_vectors(pairs, trained):
 
 
 def test_baselines_read_no_choice(pairs, trained):
-    longest = evaluate("longest", pairs, "none", root=None).verdicts.values
+    longest = evaluate(pairs, "longest", "none", root=None).verdicts.values
     others = majority_of_others(pairs)
     found = in_memory(
         {"heads": trained}, pairs, shots=(0,), fixed=16, whole=False,
@@ -220,13 +220,13 @@ def test_curves_are_a_result_that_is_read_back_and_not_computed_twice(
     pairs, trained, tmp_path, monkeypatch
 ):
     how = {"shots": (0, 2), "repeats": 2, "fixed": 16, "baselines": ["longest"]}
-    curve = learning_curve({"heads": trained}, pairs, root=tmp_path, **how)
+    curve = learning_curve(pairs, {"heads": trained}, root=tmp_path, **how)
     assert curve.folder.parent == tmp_path / pairs.name / "learning-curve"
     assert load(curve.folder) == curve
     assert [one.kind for one in load_all(tmp_path)] == ["learning-curve", "run"]
     before = {file.name: file.read_bytes() for file in curve.folder.iterdir()}
     monkeypatch.setattr(UserHeads, "adapt", lambda *given, **named: pytest.fail("computed again"))
-    assert learning_curve({"heads": trained}, pairs, root=tmp_path, **how) == curve
+    assert learning_curve(pairs, {"heads": trained}, root=tmp_path, **how) == curve
     assert {file.name: file.read_bytes() for file in curve.folder.iterdir()} == before
 
 

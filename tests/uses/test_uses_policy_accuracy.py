@@ -59,9 +59,9 @@ def test_the_ends_of_the_curve_are_the_policy_and_the_reward(tiny, tmp_path):
     result = policy_accuracy(pairs, model, guide, "profile:1", weights=[0, 1, INF], root=tmp_path)
     contexts = [cell.context for cell in result.summary.cells]
     assert contexts == ["none", "profile:1", "profile:1?of=stranger"]
-    base = evaluate(f"policy:{model}?guide=longest&weight=0", pairs, root=None)
+    base = evaluate(pairs, f"policy:{model}?guide=longest&weight=0", root=None)
     for context in contexts:
-        reward = evaluate(guide, pairs, context, root=None).summary.accuracy
+        reward = evaluate(pairs, guide, context, root=None).summary.accuracy
         cell, points = curve(result, context)
         assert cell.reward == reward
         assert points.base == points.points[0].accuracy == base.summary.accuracy
@@ -76,7 +76,7 @@ def test_the_ends_of_the_curve_are_the_policy_and_the_reward(tiny, tmp_path):
 def test_a_point_of_the_curve_is_the_scorer_evaluated(tiny, tmp_path):
     model = tiny.model()
     spec = f"policy:{model}?guide=likelihood:{model}&weight=2&read=mean"
-    run = evaluate(spec, "tasting", "profile:1", root=tmp_path)
+    run = evaluate("tasting", spec, "profile:1", root=tmp_path)
     result = policy_accuracy(
         "tasting", model, f"likelihood:{model}", "profile:1", weights=[2], root=tmp_path
     )
@@ -211,7 +211,7 @@ def test_too_few_rows_leave_no_unit(tiny):
 def test_without_a_guide_the_policy_is_shown_the_user(tiny):
     model, pairs = tiny.model(), drinks()
     result = policy_accuracy(pairs, model, (), "profile:1", root=None)
-    run = evaluate(f"policy:{model}", pairs, "profile:1", root=None)
+    run = evaluate(pairs, f"policy:{model}", "profile:1", root=None)
     _, points = curve(result, "profile:1")
     assert points.points[0].accuracy == run.summary.accuracy
     assert points.points[0].weight == 1
@@ -234,7 +234,7 @@ def test_a_decoder_has_a_curve_of_one_reading_per_model(tiny, monkeypatch, tmp_p
     )
     assert len(read) == 2 * 12  # policy and guide, once a question
     cell, points = curve(result, "none")
-    base = evaluate(f"policy:{model}?guide=longest&weight=0", pairs, root=None)
+    base = evaluate(pairs, f"policy:{model}?guide=longest&weight=0", root=None)
     assert points.points[0].accuracy == base.summary.accuracy
     assert (cell.misses.missed, result.summary.score) == (0, "decoder")
     _, ratio = curve(result, "none", "ratio")
@@ -248,7 +248,7 @@ def test_validity_finds_policy_accuracies(tiny, tmp_path):
     model, pairs = tiny.model(), drinks()
     scorers = ["longest", "shortest", f"likelihood:{model}", "random"]
     for scorer in scorers:
-        evaluate(scorer, pairs, "none", root=tmp_path)
+        evaluate(pairs, scorer, "none", root=tmp_path)
     result = policy_accuracy(pairs, model, scorers, "none", relative=True, root=tmp_path)
     found = validity(tmp_path / "drinks", metrics=["accuracy"], root=tmp_path)
     qualities = [each.downstream.quality for each in found.summary.coefficients]
@@ -266,7 +266,7 @@ def test_validity_finds_policy_accuracies(tiny, tmp_path):
 def test_validity_reads_a_policy_without_a_guide_beside_its_runs(tiny, tmp_path):
     pairs, models = drinks(), [tiny.model(), tiny.model(initializer_range=0.5)]
     for context in ("none", "profile:1", "profile:1?of=stranger"):
-        evaluate(f"policy:{models[0]}", pairs, context, root=tmp_path)
+        evaluate(pairs, f"policy:{models[0]}", context, root=tmp_path)
     policy_accuracy(pairs, models[0], (), "profile:1", root=tmp_path)
     found = validity(tmp_path / "drinks", metrics=["accuracy"], root=tmp_path)
     assert {len(each.scorers) for each in found.summary.coefficients} == {3}
@@ -348,7 +348,7 @@ def test_a_personal_guide_is_read_in_three_states_and_never_chooses_on_its_choic
     spec = str(
         Spec(kind="policy", reference=tiny.model(), options={"guide": guide, "weight": "inf"})
     )
-    grid = palate.evaluate_grid(pairs, spec, root=tmp_path / "runs")
+    grid = palate.evaluate(pairs, spec, root=tmp_path / "runs")
     assert grid.runs[0].summary.accuracy.value == 1
     with pytest.raises(UsageError, match="no earlier choices"):
         policy_accuracy(replace(pairs, history=()), tiny.model(), guide, root=None)

@@ -505,7 +505,7 @@ def test_a_killed_run_ends_with_the_same_bytes(
 
 
 def function(**told: Any) -> TrainingReward:
-    return TrainingReward(reward("longest", "none", "tasting"), frozenset({9}), **told)
+    return TrainingReward(reward("longest", "none", benchmark="tasting"), frozenset({9}), **told)
 
 
 def call(it: TrainingReward, *texts: str, ends: bool = True) -> list[float | None]:
@@ -616,8 +616,8 @@ def test_validity_reads_policies_that_several_scorers_trained(tiny: Any, tmp_pat
     ]  # fmt: skip
     assert len({result.summary.start for result in results}) == 1, "they start from one policy"
     for context in contexts:
-        palate.evaluate(f"similarity:{MINILM}", "tasting", context, root=tmp_path)
-    validity = palate.validity(tmp_path, metrics=["mirrored accuracy"])
+        palate.evaluate("tasting", f"similarity:{MINILM}", context, root=tmp_path)
+    validity = palate.validity(tmp_path, metrics=["mirrored accuracy"], root=None)
     (coefficient,) = validity.summary.coefficients
     of = coefficient.downstream
     assert (of.answers, of.quality) == ("trained by ppo, 1 updates", f"coverage:{MINILM}")

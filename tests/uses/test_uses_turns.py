@@ -55,7 +55,7 @@ def test_a_policy_is_asked_the_whole_conversation() -> None:
 def test_an_exports_prompts_hold_the_turns(tmp_path: Path) -> None:
     for trainer in ("trl", "openrlhf", "verl"):
         folder = tmp_path / trainer
-        export(trainer, DATA, HUB, "longest", folder, held_out=1)
+        export(DATA, HUB, "longest", to=trainer, output=folder, held_out=1)
         if trainer == "verl":
             import pyarrow.parquet as pq
 
@@ -67,7 +67,7 @@ def test_an_exports_prompts_hold_the_turns(tmp_path: Path) -> None:
 
 def test_a_reward_of_a_row_and_of_a_call_read_the_turns() -> None:
     scorer = Seen()
-    reward = palate.reward(scorer, "profile:1", DATA)
+    reward = palate.reward(scorer, "profile:1", benchmark=DATA)
     of_row = reward.values([RewardRequest(row="ann", responses=("Assam.",))])[0][0]
     in_call = reward(QUESTION, "Assam.", ANN, turns=SAID)
     assert of_row.value == in_call.value == 4.0 and reward(QUESTION, "Assam.", ANN).value == 1.0
@@ -78,7 +78,7 @@ def test_a_reward_of_a_row_and_of_a_call_read_the_turns() -> None:
 
 
 def test_a_rating_of_another_conversation_is_no_rating_of_this_response() -> None:
-    reward = palate.reward(Seen(), "none", DATA)
+    reward = palate.reward(Seen(), "none", benchmark=DATA)
     ratings = [
         RatedResponse(question=QUESTION, response="Assam.", rating=5, turns=SAID),
         RatedResponse(question=QUESTION, response="Assam.", rating=1),
@@ -89,7 +89,7 @@ def test_a_rating_of_another_conversation_is_no_rating_of_this_response() -> Non
 
 
 def test_trl_rewards_the_row_beside_a_completion() -> None:
-    reward = palate.reward(Seen(), "none", DATA)
+    reward = palate.reward(Seen(), "none", benchmark=DATA)
     said = [[{"role": "assistant", "content": "Assam."}]]
     assert reward.trl([MESSAGES], said, row=["ann"]) == [4.0]
 

@@ -19,7 +19,7 @@ def planted(tmp_path, monkeypatch):
         kinds = {f"hazy{k}": Hazy(f"hazy{k}", 0.02 * 1.3**k) for k in range(n)}
         register(monkeypatch, **kinds)
         pairs, samples = world(n_rows, seed)
-        runs = [evaluate(one, pairs, name=name, root=root) for name, one in kinds.items()]
+        runs = [evaluate(pairs, one, name=name, root=root) for name, one in kinds.items()]
         names = list(kinds)[some]
         return runs, best_of_n(pairs, samples, names, qualities=[True_()], root=root, **options)
 

@@ -24,7 +24,7 @@ from palate.validity.metric_values import benchmark_units, common_units, same_as
 
 def test_the_reliabilities_are_those_of_the_rows(planted):
     runs, best = planted(5, n_rows=60)
-    (one,) = validity([*runs, best], 2, metrics=["accuracy"]).summary.coefficients
+    (one,) = validity([*runs, best], 2, metrics=["accuracy"], root=None).summary.coefficients
     verdicts = runs[0].verdicts
     questions = [row.question_hash for row in verdicts.rows]
     values = np.stack([run.verdicts.values for run in runs], axis=1)
@@ -46,7 +46,7 @@ def metric_values(one):
 
 def test_few_scorers_are_warned_of(planted):
     runs, best = planted(6)
-    found = validity([*runs, best], metrics=["accuracy"]).summary
+    found = validity([*runs, best], metrics=["accuracy"], root=None).summary
     (table,) = validity_tables(Validity(found))
     assert any(note.startswith("WARNING: 6 scorers show little: |τ| must reach 0.867")
                for note in table.notes)  # fmt: skip
@@ -93,7 +93,7 @@ def test_gains_and_mirrors_are_those_of_the_summaries():
     runs: list[Run] = []
     for tilt in (0.0, 5.0, 50.0):
         for context in ("none", "profile:2", "profile:2?of=stranger"):
-            runs.append(evaluate(Named(tilt), pairs, context, name=f"named{tilt:g}", root=None))
+            runs.append(evaluate(pairs, Named(tilt), context, name=f"named{tilt:g}", root=None))
     by = {(g.scorer, g.context, g.kind): g for g in gains_of(runs)}
     for metric, kind in (("gain", "gain"), ("identity gain", "identity")):
         found = benchmark_figures(runs, metric)
@@ -110,7 +110,7 @@ def test_gains_and_mirrors_are_those_of_the_summaries():
     assert benchmark_figures(runs, "accuracy") == {}, "on mirrors that is mirrored accuracy"
     with pytest.raises(ComparisonError, match="twice"):
         benchmark_figures([*runs, replace(runs[0])], "gain")
-    more = evaluate(Named(0.0), pairs, "stranger:2?draws=2", name="named0", root=None)
+    more = evaluate(pairs, Named(0.0), "stranger:2?draws=2", name="named0", root=None)
     with pytest.raises(ComparisonError, match=r"named0 under .* differs in draws alone") as caught:
         benchmark_figures([*runs, more], "identity gain")
     assert "\n" not in str(caught.value)
@@ -118,20 +118,20 @@ def test_gains_and_mirrors_are_those_of_the_summaries():
 
 def test_who_has_no_partner_is_named(planted):
     runs, best = planted(4, n_rows=40)
-    found = validity([*runs[1:], best], metrics=["accuracy"])
+    found = validity([*runs[1:], best], metrics=["accuracy"], root=None)
     assert found.summary.downstream_only == (("hazy0", "none"),)
     assert found.summary.benchmark_only == ()
     assert ("Excluded (no benchmark run): hazy0 under none."
             in validity_tables(found)[0].notes)  # fmt: skip
     _, fewer = planted(4, n_rows=40, some=slice(1, None))
-    assert validity([*runs, fewer]).summary.benchmark_only == (("hazy0", "none"),)
+    assert validity([*runs, fewer], root=None).summary.benchmark_only == (("hazy0", "none"),)
 
 
 def test_a_scorer_that_does_not_heed_the_context_counts_once():
     pairs = load_benchmark("tasting")
     contexts = ("none", "profile:2", "profile:2?of=stranger")
     runs = [
-        evaluate(Named(tilt), pairs, context, name=f"named{tilt:g}", root=None)
+        evaluate(pairs, Named(tilt), context, name=f"named{tilt:g}", root=None)
         for tilt in (0.0, 5.0, 50.0)
         for context in contexts
     ]
@@ -139,7 +139,7 @@ def test_a_scorer_that_does_not_heed_the_context_counts_once():
         ("named0", one.summary.context): ("named0", "none") for one in runs[1:3]
     }
     # What is scored in other batches is rounded otherwise; what is shown moves more than that.
-    close, apart = (evaluate(Named(tilt), pairs, contexts[1], name="named0", root=None)
+    close, apart = (evaluate(pairs, Named(tilt), contexts[1], name="named0", root=None)
                     for tilt in (1e-12, 1e-6))  # fmt: skip
     assert not np.array_equal(close.verdicts.margins, runs[0].verdicts.margins)
     assert len(same_as_none([runs[0], close])) == 1
@@ -177,14 +177,14 @@ def compare(runs, below, metrics=METRICS):
 
 def test_the_picture_is_drawn(planted, tmp_path):
     runs, best = planted(4, n_rows=40)
-    plot(validity([*runs, best]), tmp_path / "v.png")
+    plot(validity([*runs, best], root=None), tmp_path / "v.png")
     assert (tmp_path / "v.png").read_bytes()[:4] == b"\x89PNG"
 
 
 def test_the_picture_tells_two_policies_apart(planted, tmp_path):
     runs, best = planted(4, n_rows=40)
     other = replace(best, summary=best.summary.model_copy(update={"policy": "another"}))
-    plot(validity([*runs, best, other], metrics=["accuracy"]), tmp_path / "v.svg")
+    plot(validity([*runs, best, other], metrics=["accuracy"], root=None), tmp_path / "v.svg")
     drawn = (tmp_path / "v.svg").read_text()
     assert "by another on planted" in drawn
     assert "by p on planted" in drawn
@@ -193,23 +193,23 @@ def test_the_picture_tells_two_policies_apart(planted, tmp_path):
 def test_bad_input_is_one_clear_line(planted):
     runs, best = planted(3, n_rows=40)
     with pytest.raises(UsageError, match="has no best of 5"):
-        validity([*runs, best], 5)
+        validity([*runs, best], 5, root=None)
     with pytest.raises(UsageError, match=r"no metric has 3 scorers .* spell scorers and contexts"):
-        validity([*runs[:2], best])
+        validity([*runs[:2], best], root=None)
     of_another = [
         replace(run, summary=run.summary.model_copy(update={"benchmark": "tasting"}))
         for run in runs[:2]
     ]
     with pytest.raises(UsageError, match="evaluate ran on tasting and not on planted; run palate"):
-        validity([*of_another, best])
+        validity([*of_another, best], root=None)
     with pytest.raises(UsageError, match="loudness: expected one of accuracy"):
-        validity([*runs, best], metrics=["loudness"])
+        validity([*runs, best], metrics=["loudness"], root=None)
     rows = tuple(row.model_copy(update={"id": f"other {row.id}"}) for row in best.rows)
     with pytest.raises(ComparisonError, match="of which the downstream results have 0"):
-        validity([*runs, replace(best, rows=rows)])
+        validity([*runs, replace(best, rows=rows)], root=None)
     with pytest.raises(
         UsageError, match="no finished best-of-n, decode, policy-accuracy or ppo at or"
     ):
-        validity(runs)
+        validity(runs, root=None)
     with pytest.raises(UsageError, match="no finished run at or under what is given"):
-        validity(best)
+        validity(best, root=None)

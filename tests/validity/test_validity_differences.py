@@ -100,7 +100,7 @@ def test_the_first_measure_of_quality_alone(planted):
         Run(run.summary.model_copy(update={"benchmark": "elsewhere"}), turned.verdicts)
         for run, turned in zip(runs, runs[::-1], strict=True)
     ]
-    found = validity([*runs, *other, best], metrics=["accuracy"])
+    found = validity([*runs, *other, best], metrics=["accuracy"], root=None)
     assert found.summary.differences == ()
     selections = tuple(one.model_copy(update={"quality": "another"}) for one in best.summary.cells)
     columns = tuple(it.model_copy(update={"measure": "another"}) for it in best.summary.columns)
@@ -108,7 +108,8 @@ def test_the_first_measure_of_quality_alone(planted):
     second = replace(best, summary=best.summary.model_copy(update=update))
     told: list[tuple[int, int]] = []
     found = validity([*runs, *other, best, second], metrics=["accuracy"],
-                     progress=lambda done, total: told.append((done, total)))  # fmt: skip
+                     progress=lambda done, total: told.append((done, total)),
+                     root=None)  # fmt: skip
     assert told == [(k, 4) for k in range(1, 5)]
     assert len(validity_tables(found)) == 2
     assert '"kind": "validity"' in found.to_json()

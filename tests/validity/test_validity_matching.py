@@ -28,7 +28,7 @@ def renamed(best, name):
 def test_users_are_the_same_whatever_their_benchmark_is_called(planted):
     runs, best = planted(8, n_rows=60)
     named, elsewhere = (
-        validity([*runs, renamed(best, name)], metrics=["accuracy"]).summary
+        validity([*runs, renamed(best, name)], metrics=["accuracy"], root=None).summary
         for name in ("planted", "planted, a part of it")
     )
     assert named.coefficients[0].agreements == elsewhere.coefficients[0].agreements
@@ -38,14 +38,14 @@ def test_other_questions_under_the_same_ids_are_refused(planted):
     runs, _ = planted(4, n_rows=40)
     _, best = planted(4, n_rows=40, seed=1)
     with pytest.raises(ComparisonError, match="of which the downstream results have 0; they are"):
-        validity([*runs, best])
+        validity([*runs, best], root=None)
 
 
 def test_runs_of_other_rows_are_refused(planted):
     runs, best = planted(4, n_rows=40)
     fewer, _ = planted(4, n_rows=30)
     with pytest.raises(ComparisonError, match="hazy3 under none on planted is of other rows"):
-        validity([*runs[:3], fewer[3], best])
+        validity([*runs[:3], fewer[3], best], root=None)
 
 
 def test_a_model_that_changed_between_the_commands_is_refused(planted):
@@ -63,16 +63,18 @@ def test_a_model_that_changed_between_the_commands_is_refused(planted):
     )
     known = replace(best, summary=best.summary.model_copy(update={"cells": selections}))
     again = [runs[0], with_model(runs[1], "first"), *runs[2:]]
-    assert validity([*again, known]).summary.coefficients
-    assert validity([*runs, known]).summary.coefficients, "a run may not say what it was"
+    assert validity([*again, known], root=None).summary.coefficients
+    assert validity([*runs, known], root=None).summary.coefficients, "a run may not say what it was"
     other = [runs[0], with_model(runs[1], "second"), *runs[2:]]
-    assert validity([other[1], *again, known]) == validity([*again, known]), "the one that picked"
+    assert validity([other[1], *again, known], root=None) == validity([*again, known], root=None), (
+        "the one that picked"
+    )
     with pytest.raises(ComparisonError, match="hazy1 under none is one model"):
-        validity([*other, known])
+        validity([*other, known], root=None)
     # Elsewhere users' states are others, so that only the model can be the same.
     with pytest.raises(ComparisonError, match="hazy1 under none is one model"):
-        validity([*other, renamed(known, "elsewhere")])
-    assert validity([*again, renamed(known, "elsewhere")]).summary.coefficients
+        validity([*other, renamed(known, "elsewhere")], root=None)
+    assert validity([*again, renamed(known, "elsewhere")], root=None).summary.coefficients
 
 
 def test_all_are_held_to_the_rows_that_all_scored(planted):
@@ -84,8 +86,8 @@ def test_all_are_held_to_the_rows_that_all_scored(planted):
                 yield k, found if k % 4 else Scores(values=(None, None))
 
     pairs, _ = world(40)
-    half = evaluate(Silent("hazy2", 0.0), pairs, name="hazy2", root=None)
-    found = validity([*runs[:2], half, best], metrics=["accuracy"])
+    half = evaluate(pairs, Silent("hazy2", 0.0), name="hazy2", root=None)
+    found = validity([*runs[:2], half, best], metrics=["accuracy"], root=None)
     (one,) = found.summary.coefficients
     kept = ~np.isnan(half.verdicts.values)
     assert (one.n, one.n_largest, one.smallest) == (int(kept.sum()), 40, ("hazy2", "none"))

@@ -8,7 +8,7 @@ from palate.validity import Validity, validity
 
 def test_twenty_planted_scorers_are_put_in_order(planted):
     runs, best = planted(20)
-    found = validity([*runs, best], metrics=["accuracy"]).summary
+    found = validity([*runs, best], metrics=["accuracy"], root=None).summary
     (one,) = found.coefficients
     tau, *_ = one.agreements
     assert one.downstream.k == 4

@@ -67,20 +67,20 @@ def test_every_kind_is_loaded_back_as_it_was(planted, tmp_path):
 
 def test_results_in_memory_and_on_disk_say_the_same(planted, tmp_path):
     runs, best = planted(4, n_rows=40, root=tmp_path)
-    whole = validity(tmp_path)
-    assert validity([*runs, best]) == whole
-    assert validity([tmp_path, best, best.folder]) == whole, "each folder once"
+    whole = validity(tmp_path, root=None)
+    assert validity([*runs, best], root=None) == whole
+    assert validity([tmp_path, best, best.folder], root=None) == whole, "each folder once"
     assert validity([tmp_path / "planted" / one for one in ("hazy0", "hazy1", "hazy2", "hazy3")]
-                    + [best]) == whole  # fmt: skip
+                    + [best], root=None) == whole  # fmt: skip
     assert isinstance(validity([replace(run, folder=None) for run in runs]
-                               + [replace(best, folder=None)]), Validity)  # fmt: skip
+                               + [replace(best, folder=None)], root=None), Validity)  # fmt: skip
 
 
 def test_results_on_the_same_answers_are_joined(planted, tmp_path):
     runs, best = planted(4, n_rows=40)
     parts = [planted(4, n_rows=40, some=some)[1] for some in (slice(0, 2), slice(1, None))]
-    whole = validity([*runs, best]).summary.coefficients
-    assert validity([*runs, *parts]).summary.coefficients == whole
+    whole = validity([*runs, best], root=None).summary.coefficients
+    assert validity([*runs, *parts], root=None).summary.coefficients == whole
     rows = tuple(
         row.model_copy(update={"values": tuple(value / 2 for value in row.values)})
         for row in parts[1].rows
@@ -114,17 +114,17 @@ def test_another_model_is_told_with_both_folders(planted, tmp_path):
     ))  # fmt: skip
     # Where the one that picked is there too, it counts.
     manifest.write_text(json.dumps(made))
-    whole = validity(tmp_path)
+    whole = validity(tmp_path, root=None)
     other = tmp_path / "planted" / "hazy1" / "none-00000000"
     other.mkdir()
     for file in runs[1].folder.iterdir():
         (other / file.name).write_bytes(file.read_bytes())
-    assert validity(tmp_path) == whole, "a copy counts once"
+    assert validity(tmp_path, root=None) == whole, "a copy counts once"
     edit(other / "manifest.json", identity={**made["identity"], "batch_tokens": 1})
     one_line(validity, tmp_path, error=ComparisonError, match="hazy1 under none is there twice, "
              f"with other settings: {other} and {runs[1].folder}; name one of the two")  # fmt: skip
     edit(other / "manifest.json", identity={**made["identity"], "fingerprints": ["another"]})
-    assert validity(tmp_path) == whole
+    assert validity(tmp_path, root=None) == whole
 
 
 def test_a_folder_that_lacks_a_side_is_one_line(planted, tmp_path):

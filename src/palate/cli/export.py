@@ -81,12 +81,12 @@ def export_folder(
     ):
         shown.start(f"prompts for {TARGETS[to].title}")
         made = export(
-            to,
             pairs,
             told.policy,
             scorer,
-            told.output,
             context,
+            to=to,
+            output=told.output,
             policy_context=told.policy_context,
             held_out=told.held_out,
             url=told.url,

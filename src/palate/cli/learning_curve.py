@@ -71,8 +71,8 @@ def learning_curve(
     )
     with bars(default_session().ledger.progress) as shown:
         curve = measure(
-            model,
             pairs,
+            model,
             shots=drawn.shots,
             repeats=drawn.repeats,
             fixed=drawn.fixed,

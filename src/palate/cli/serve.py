@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -16,12 +16,8 @@ from palate.cli.console import err
 from palate.cli.data_options import LoadingWithChoices
 from palate.cli.flatten import flatten_options
 from palate.contexts import GROUP as CONTEXTS
-from palate.errors import UsageError
-from palate.rewards import Reward, reward
 from palate.scorers import GROUP as SCORERS
-
-if TYPE_CHECKING:
-    from palate.serve import ServeSettings
+from palate.serve import serve as run
 
 LOCAL = ("127.0.0.1", "::1", "localhost")
 
@@ -42,27 +38,9 @@ class Serving:
         Path | None, typer.Option(help="File (.jsonl) to which users' choices are appended.")
     ] = None
     end_of_turn: Annotated[
-        list[str] | None,
+        list[str],
         typer.Option(help="What ends the policy's turn, beside the usual tokens; repeat."),
-    ] = None
-
-    def settings(self) -> ServeSettings:
-        """Return checked settings; raises `UsageError` naming what is wrong or missing."""
-        try:
-            from palate.serve import ServeSettings
-            from palate.serve.access import read_key
-            from palate.serve.feedback import FeedbackFile
-            from palate.serve.texts import ENDS
-        except ModuleNotFoundError as error:
-            raise UsageError(
-                f"palate serve needs pip install 'palate[serve]' ({error.name} is missing)"
-            ) from error
-        return ServeSettings(
-            max_waiting=self.max_waiting,
-            key=read_key(self.key_env),
-            feedback=None if self.feedback is None else FeedbackFile(self.feedback),
-            ends=(*(self.end_of_turn or ()), *ENDS),
-        )
+    ] = field(default_factory=list)
 
 
 @flatten_options
@@ -89,35 +67,24 @@ def serve(
 
     Answers that wait are scored together. SIGTERM finishes what waits, then ends.
     """
-    settings = serving.settings()
-    from palate.serve import serve as run
-
-    model_settings = computing.settings()
     pairs = None
     if benchmark is not None:
         (pairs,) = loading.load_all([benchmark], computing.seed)
-    spec = f"{scorer} · {context}"
 
     def listening(url: str) -> None:
         among = "" if pairs is None else f" · {pairs.name}"
+        spec = f"{scorer} · {context}"
         err.print(f"palate: {spec}{among} at {url} (process {os.getpid()})", highlight=False)
-        if serving.host not in LOCAL and settings.key is None:
+        if serving.host not in LOCAL and not serving.key_env:
             err.print(
                 f"palate: anyone who reaches {serving.host} may ask; see --key-env",
                 style="bold yellow",
                 highlight=False,
             )
 
+    settings = computing.settings()
     with computing.session() as session:
-
-        def load() -> Reward:
-            return reward(scorer, context, pairs, session=session, settings=model_settings)
-
         run(
-            load,
-            spec,
-            settings,
-            host=serving.host,
-            port=serving.port,
-            listening=listening,
-        )
+            scorer, context, benchmark=pairs, **vars(serving), listening=listening,
+            session=session, settings=settings,
+        )  # fmt: skip

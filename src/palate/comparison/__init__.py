@@ -1,6 +1,7 @@
 """Runs side by side: grids and what contexts gained, tests, groups of users, users' ratings."""
 
 from palate.comparison.compare import Comparison, ComparisonGroup, RankedRun, compare
+from palate.comparison.evaluate import evaluate
 from palate.comparison.findings import Finding, findings_of, oracle_runs
 from palate.comparison.gains import gain, gains_of
 from palate.comparison.grid import Grid, PlannedCell, evaluate_grid, plan_grid, run_grid
@@ -18,6 +19,7 @@ __all__ = [
     "check_by",
     "check_ratings",
     "compare",
+    "evaluate",
     "evaluate_grid",
     "findings_of",
     "gain",

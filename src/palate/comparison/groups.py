@@ -44,7 +44,7 @@ def by_group(run: Run, by: str, *, against: Run | None = None) -> SubgroupReport
     Raises `UsageError` for another `by`, `BenchmarkError` where no row names a group.
 
     >>> from palate.evaluation import evaluate
-    >>> by_group(evaluate("longest", "tasting", root=None), "subset").note
+    >>> by_group(evaluate("tasting", "longest", root=None), "subset").note
     'mirrored couples: no accuracy by subgroup (the two users of a couple make ½ by construction)'
     """
     check_by(by)

@@ -20,7 +20,7 @@ def users_harmed(run: Run, against: Run, *, seed: int = 0) -> ReportedEstimate:
     Raises `ComparisonError` for runs of two scorers, of other rows, or on mirrored couples.
 
     >>> from palate.evaluation import evaluate
-    >>> run = evaluate("longest", "tasting", root=None)
+    >>> run = evaluate("tasting", "longest", root=None)
     >>> users_harmed(run, run)
     Traceback (most recent call last):
     palate.errors.ComparisonError: longest: on mirrored couples the couple is the unit, not the user

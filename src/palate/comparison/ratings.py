@@ -45,7 +45,7 @@ def evaluate_ratings(run: Run, *, seed: int = 0) -> RatingReport:
     ...     )
     ...     for k in range(12)
     ... )
-    >>> found = evaluate_ratings(evaluate("longest", Dataset("tea", pairs), root=None))
+    >>> found = evaluate_ratings(evaluate(Dataset("tea", pairs), "longest", root=None))
     >>> round(found.spearman.value, 3), found.n_ratings, found.n_users
     (1.0, 24, 4)
     """

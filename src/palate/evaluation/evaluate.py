@@ -1,4 +1,4 @@
-"""evaluate(scorer, benchmark, context) → Run."""
+"""evaluate(benchmark, scorer, context) → Run."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from palate.session import Session
 
 
 def evaluate(
+    benchmark: str | Path | Dataset,
     scorer: str | Scorer | Judge,
-    benchmark: str | Path | Dataset = "tasting",
     context: str | Context = "none",
     *,
     root: Path | str | None = "runs",
@@ -53,7 +53,7 @@ def evaluate(
     With `rate_undecided` the responses of rated rows that their users called ties are scored too,
     into `Run.undecided`, for `evaluate_ratings`; every other figure is as without.
 
-    >>> run = evaluate("longest", "tasting", "none", root=None)
+    >>> run = evaluate("tasting", "longest", "none", root=None)
     >>> run.summary.accuracy.value, run.summary.mirrored_accuracy.n
     (0.5, 48)
     """

@@ -18,15 +18,15 @@ from palate.session import Session, default_session
 def reward(
     scorer: str | Scorer,
     context: str | Context = "none",
-    data: str | Path | Dataset | None = None,
     *,
+    benchmark: str | Path | Dataset | None = None,
     session: Session | None = None,
     settings: Settings | None = None,
 ) -> Reward:
     """Return a scorer under a context as a reward: (user's question, answer) → a number.
 
-    With `data` it also rewards answers to its rows by their ids, and a personal scorer knows the
-    users' earlier choices. What the scorer is shown is what `evaluate` shows it.
+    With a `benchmark` it also rewards answers to its rows by their ids, and a personal scorer
+    knows the users' earlier choices. What the scorer is shown is what `evaluate` shows it.
 
     Raises `UsageError` for a judge, which compares two answers; for an oracle, which reads gold;
     for a scorer that has no meaning under the context, or that learns users' choices from data
@@ -40,7 +40,7 @@ def reward(
     True
     """
     session, settings = session or default_session(), settings or Settings()
-    pairs = None if data is None else dataset_of(data, settings.seed)
+    pairs = None if benchmark is None else dataset_of(benchmark, settings.seed)
     text = scorer if isinstance(scorer, str) else None
     built = build_scorer(scorer, session, settings) if isinstance(scorer, str) else scorer
     named = getattr(built, "spec", None)

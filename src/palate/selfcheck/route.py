@@ -95,7 +95,7 @@ def route_checks(seed: int) -> list[WorldCheck]:
         rows = planted_rows(world)
         planted = margins(world, seed, 0)
         for name, scorer in planted_scorers(world, features).items():
-            run = evaluate(scorer, pairs, "none", root=None, name=f"planted-{name}")
+            run = evaluate(pairs, scorer, "none", root=None, name=f"planted-{name}")
             both = zip(run.verdicts.rows, planted_verdicts(rows, planted[name]).rows, strict=True)
             differing += sum(JUDGED(row) != JUDGED(other) for row, other in both)
             found = {"accuracy": run.summary.accuracy, "concordance": run.summary.concordance}

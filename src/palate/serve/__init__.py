@@ -1,6 +1,21 @@
 """A reward server: trainers ask over HTTP what a scorer gives an answer for a user."""
 
-from palate.serve.app import ServeSettings, create_app
-from palate.serve.run import serve
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["ServeSettings", "create_app", "serve"]
+from palate.serve.serving import serve
+
+if TYPE_CHECKING:
+    from palate.serve.app import ServeSettings, create_app
+    from palate.serve.run import run_server
+
+__all__ = ["ServeSettings", "create_app", "run_server", "serve"]
+
+# They need palate[serve], and `palate.serve` is a name of the core.
+_LATER = {"ServeSettings": "app", "create_app": "app", "run_server": "run"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        return getattr(import_module(f"{__name__}.{_LATER[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -21,7 +21,7 @@ KEEP_ALIVE = 75
 log = logging.getLogger(__name__)
 
 
-def serve(
+def run_server(
     load: Callable[[], Reward],
     spec: str,
     settings: ServeSettings | None = None,

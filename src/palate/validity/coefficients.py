@@ -35,7 +35,7 @@ def validity(
     *,
     metrics: Sequence[str] = METRICS,
     seed: int = 0,
-    root: Path | str | None = None,
+    root: Path | str | None = "runs",
     progress: Progress = lambda done, total: None,
 ) -> Validity:
     """Compare what benchmark runs say of scorers with the quality of what these pick.
@@ -43,9 +43,9 @@ def validity(
     `results` are runs and results of best-of-n, decode, policy-accuracy and ppo, or folders of
     them; other kinds are passed over. A scorer here is a scorer under one context; both sides are
     matched by both specs. One whose margins are the same under a context as under `none` counts
-    once, with the gains of 0 that it has there. Results on the same answers are joined. With a
-    `root` the result is kept beside the first of them, as `<benchmark of the
-    answers>/validity/<policy>-<8 hex>`; under `root` where that is in memory.
+    once, with the gains of 0 that it has there. Results on the same answers are joined. The
+    result is kept beside the first of them, as `<benchmark of the
+    answers>/validity/<policy>-<8 hex>`; under `root` where that is in memory; with None nowhere.
 
     Raises:
         RunError: for a folder that is missing, holds none, or is of another format.

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from planted_results import save_uses
 
-from palate import adapt, best_of_n, learning_curve, train, validity
+from palate import best_of_n, learning_curve, train, validity
 from palate.benchmarks import load_benchmark
 from palate.evaluation import evaluate
+from palate.learning import adapt
 from palate.quality import QualityScore
 from palate.reports.page import report
 
@@ -47,7 +48,7 @@ def downstream(tmp_path_factory) -> Path:
 def test_best_of_n_and_validity(downstream, tmp_path):
     questions = load_benchmark("tasting", limit=12)
     for scorer in SCORERS:
-        evaluate(scorer, questions, root=downstream / "runs")
+        evaluate(questions, scorer, root=downstream / "runs")
     validity(downstream, metrics=["mirrored accuracy"], root=downstream)
     report(downstream, tmp_path / "page.html")
     html = (tmp_path / "page.html").read_text(encoding="utf-8")
@@ -77,7 +78,7 @@ def test_learning_curves(tmp_path):
             file.write(json.dumps(row) + "\n")
     train("user-heads", votes, tmp_path / "heads", embedders=["style"])
     adapt(tmp_path / "heads", votes, tmp_path / "users.safetensors")
-    learning_curve(tmp_path / "heads", votes, shots=[0, 2, 4], fixed=8, root=tmp_path / "curves")
+    learning_curve(votes, tmp_path / "heads", shots=[0, 2, 4], fixed=8, root=tmp_path / "curves")
     report(tmp_path / "curves", tmp_path / "page.html")
     html = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert '<figure id="choices-1-accuracy">' in html

@@ -15,12 +15,12 @@ import pytest
 from planted_runs import OWN, STRANGER, rows_of, save_grid, save_run, write_rows
 from typer.testing import CliRunner
 
-from palate import load_all
 from palate.cli import app
 from palate.comparison import evaluate_grid
 from palate.errors import ComparisonError, DataError, RunError, UsageError
 from palate.reports.page import report
 from palate.reports.page.sections.ranking import joined
+from palate.runs import load_all
 
 pytest.importorskip("matplotlib")
 

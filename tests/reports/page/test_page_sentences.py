@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from planted_runs import OWN, STRANGER, rows_of, save_grid, save_run, write_rows
 
-from palate import load_all
 from palate.comparison import gains_of
 from palate.reports.page import report
+from palate.runs import load_all
 
 pytest.importorskip("matplotlib")
 

@@ -45,13 +45,13 @@ class Exported:
 
 
 def export(
-    trainer: str,
-    data: str | Path | Dataset,
+    benchmark: str | Path | Dataset,
     policy: str,
     scorer: str,
-    output: Path | str,
     context: str = "none",
     *,
+    to: str,
+    output: Path | str,
     policy_context: str = "none",
     held_out: int = HELD_OUT,
     url: str = "http://127.0.0.1:8000",
@@ -75,12 +75,12 @@ def export(
         And what loading data raises.
 
     Example:
-        >>> export("trlx", "tasting", "ORG/MODEL", "longest", "out")
+        >>> export("tasting", "ORG/MODEL", "longest", to="trlx", output="out")
         Traceback (most recent call last):
-        palate.errors.UsageError: trainer 'trlx': expected trl, verl or openrlhf
+        palate.errors.UsageError: export to 'trlx': expected trl, verl or openrlhf
     """
-    if trainer not in TARGETS:
-        raise UsageError(f"trainer {trainer!r}: expected trl, verl or openrlhf")
+    if to not in TARGETS:
+        raise UsageError(f"export to {to!r}: expected trl, verl or openrlhf")
     mean, deviation = scale
     for flag, holds, expected in (
         (
@@ -92,17 +92,17 @@ def export(
     ):
         if not holds:
             raise UsageError(f"{flag}: expected {expected}")
-    target = TARGETS[trainer]
+    target = TARGETS[to]
     session, settings = session or default_session(), settings or Settings()
     with new_folder(Path(output)) as folder:
-        pairs = dataset_of(data, settings.seed)
+        pairs = dataset_of(benchmark, settings.seed)
         named = reward(scorer, context, session=session, settings=settings)
         trained = read_policy(policy, session, settings)
         rows = prompt_rows(pairs, trained, policy_context, held_out, session, settings)
-        name = pairs.name if isinstance(data, Dataset) else str(data)
+        name = pairs.name if isinstance(benchmark, Dataset) else str(benchmark)
         words = ("-b", name) if data_words is None else tuple(data_words)
         plan = ExportPlan(
-            trainer=trainer,
+            trainer=to,
             benchmark=pairs.name,
             policy=trained,
             policy_context=policy_context,

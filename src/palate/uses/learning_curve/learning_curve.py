@@ -48,8 +48,8 @@ Baselines = str | Sequence[str] | Mapping[str, ArrayLike]
 
 
 def learning_curve(
-    models: Models,
     benchmark: str | Path | Dataset,
+    models: Models,
     *,
     shots: Sequence[int] = SHOTS,
     repeats: int = REPEATS,

@@ -90,10 +90,12 @@ def ppo(
     for measure in measures:
         measure.check(split.held_out.rows)
     shown = work.context(policy_context)
-    training = reward(scorer, context, pairs, session=session, settings=settings)
+    training = reward(scorer, context, benchmark=pairs, session=session, settings=settings)
     held_out = training
     if evaluate_on is not None:
-        held_out = reward(scorer, context, split.held_out, session=session, settings=settings)
+        held_out = reward(
+            scorer, context, benchmark=split.held_out, session=session, settings=settings
+        )
     plan = TrainingPlan(
         policy=trained,
         model=session.folder(trained.reference),
@@ -144,7 +146,7 @@ def _stranger(scorer: str, held_out: Reward, work: Work) -> Reward | None:
     other = ScorerInContext(scorer, read.spec).of_stranger(by_state=held_out.own_state)
     if isinstance(work.scorer(other.scorer), Judge):
         return None
-    return reward(*other, held_out.data, session=work.session, settings=work.settings)
+    return reward(*other, benchmark=held_out.data, session=work.session, settings=work.settings)
 
 
 def _result(plan: TrainingPlan, folder: Path, work: Work) -> PolicyTrainingResult:

@@ -1,0 +1,107 @@
+"""evaluate(benchmarks, scorers, contexts) → a run of one of each, or a grid of many."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TypeAlias, TypedDict, Unpack, overload
+
+from palate.benchmarks import Dataset
+from palate.comparison.grid import Grid, evaluate_grid
+from palate.errors import UsageError
+from palate.evaluation import Start
+from palate.evaluation import evaluate as evaluate_run
+from palate.records import Context, Judge, Scorer, Settings
+from palate.runs import Run
+from palate.session import Session
+
+Rows: TypeAlias = str | Path | Dataset
+Rater: TypeAlias = str | Scorer | Judge
+
+
+class EvaluateOptions(TypedDict, total=False):
+    """What `evaluate` takes besides what is evaluated."""
+
+    root: Path | str | None
+    session: Session | None
+    settings: Settings | None
+    retry_unscored: bool
+    start: Start | None
+    noise_rows: int | None
+    ask_again: float
+    rate_undecided: bool
+
+
+@overload  # A text is also an iterable of texts.
+def evaluate(  # type: ignore[overload-overlap]
+    benchmarks: Rows,
+    scorers: Rater,
+    contexts: str | Context,
+    *,
+    name: str | None = None,
+    **how: Unpack[EvaluateOptions],
+) -> Run: ...
+
+
+@overload
+def evaluate(
+    benchmarks: Rows | Sequence[Rows],
+    scorers: str | Iterable[str],
+    contexts: str | Iterable[str] | None = None,
+    **how: Unpack[EvaluateOptions],
+) -> Grid: ...
+
+
+def evaluate(
+    benchmarks: Rows | Sequence[Rows],
+    scorers: Rater | Iterable[str],
+    contexts: str | Context | Iterable[str] | None = None,
+    *,
+    name: str | None = None,
+    **how: Unpack[EvaluateOptions],
+) -> Run | Grid:
+    """Evaluate one scorer under one context on one benchmark, or a list of any of them.
+
+    One of each is a `Run`, anything else a `Grid` with what the contexts gain. Without `contexts`,
+    users with posts are shown nothing, five posts of theirs and as many words of a stranger; a
+    personal scorer is shown nothing. A scorer object needs a `name`, which stands for its spec.
+
+    `root` ("runs") is where runs live; None keeps them in memory. What is finished is not computed
+    again; with `retry_unscored` replies that could not be read are asked for again. `start` is told
+    of each piece of work and gives its progress. In half precision `noise_rows` of the rows are
+    computed in float32 too, by default 16 or 2 %, whichever is more; of an endpoint the share
+    `ask_again` is asked once more. With `rate_undecided` the responses of rated rows that their
+    users called ties are scored too.
+
+    Raises:
+        UsageError: for a scorer object or a context object among many, two benchmarks of one name,
+            and contexts that differ in draws alone.
+        And what loading and scoring raise.
+
+    >>> run = evaluate("tasting", "longest", "none", root=None)
+    >>> grid = evaluate("tasting", ["longest"], ["none", "profile:5"], root=None)
+    >>> run.accuracy, [run.summary.context for run in grid.runs], grid.gains[0].value
+    (0.5, ['none', 'profile:5'], 0.0)
+    """
+    if not (_many(benchmarks) or _many(scorers) or contexts is None or _many(contexts)):
+        start = how.pop("start", None)
+        progress = None if start is None else start(f"{name or scorers} · {contexts}")
+        return evaluate_run(
+            benchmarks,  # type: ignore[arg-type]
+            scorers,  # type: ignore[arg-type]
+            contexts,  # type: ignore[arg-type]
+            name=name,
+            progress=progress,
+            **how,  # type: ignore[misc]
+        )
+    for what, given in (("scorer", scorers), ("context", contexts)):
+        if not (given is None or isinstance(given, str) or _many(given)):
+            raise UsageError(
+                f"{what} {given!r}: an object is evaluated alone; name one benchmark, one scorer "
+                "and one context"
+            )
+    return evaluate_grid(benchmarks, scorers, contexts, **how)  # type: ignore[arg-type]
+
+
+def _many(given: object) -> bool:
+    return isinstance(given, Iterable) and not isinstance(given, str | Path | Dataset)

@@ -1,0 +1,77 @@
+"""serve(scorer, context) → a reward server, until it is told to end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from palate.benchmarks import Dataset, dataset_of
+from palate.errors import UsageError
+from palate.records import Settings
+from palate.rewards import Reward, reward
+from palate.session import Session, default_session
+
+if TYPE_CHECKING:
+    from palate.serve.app import ServeSettings
+
+
+def serve(
+    scorer: str,
+    context: str = "none",
+    *,
+    benchmark: str | Path | Dataset | None = None,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    max_waiting: int = 1024,
+    key_env: str | None = None,
+    feedback: Path | str | None = None,
+    end_of_turn: Sequence[str] = (),
+    listening: Callable[[str], None] = lambda _: None,
+    session: Session | None = None,
+    settings: Settings | None = None,
+) -> None:
+    """Serve a scorer as a reward over HTTP, until SIGTERM or SIGINT; then finish what waits.
+
+    With a `benchmark` its rows and users are known by their ids. `port` 0 takes a free one;
+    `listening` is called with the URL. More than `max_waiting` answers are told to come back.
+    `key_env` names the environment variable that holds the bearer token, `feedback` the file
+    (.jsonl) to which users' choices are appended, and `end_of_turn` what ends the policy's turn
+    besides the usual tokens. Call it in the main thread, which receives signals.
+
+    Raises:
+        UsageError: without palate[serve], for an address that cannot be had, and what
+            `palate.reward` refuses.
+        And what loading data raises.
+    """
+    served = serve_settings(max_waiting, key_env, feedback, end_of_turn)
+    from palate.serve.run import run_server
+
+    settings, session = settings or Settings(), session or default_session()
+    pairs = None if benchmark is None else dataset_of(benchmark, settings.seed)
+
+    def load() -> Reward:
+        return reward(scorer, context, benchmark=pairs, session=session, settings=settings)
+
+    run_server(load, f"{scorer} · {context}", served, host=host, port=port, listening=listening)
+
+
+def serve_settings(
+    max_waiting: int, key_env: str | None, feedback: Path | str | None, end_of_turn: Sequence[str]
+) -> ServeSettings:
+    """Return checked settings; raises `UsageError` naming what is wrong or missing."""
+    try:
+        from palate.serve.access import read_key
+        from palate.serve.app import ServeSettings
+        from palate.serve.feedback import FeedbackFile
+        from palate.serve.texts import ENDS
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"palate serve needs pip install 'palate[serve]' ({error.name} is missing)"
+        ) from error
+    return ServeSettings(
+        max_waiting=max_waiting,
+        key=read_key(key_env),
+        feedback=None if feedback is None else FeedbackFile(Path(feedback)),
+        ends=(*end_of_turn, *ENDS),
+    )
