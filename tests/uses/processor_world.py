@@ -9,11 +9,11 @@ from typing import Any
 import torch
 import transformers
 
-import palate
 from palate.guidance import CandidateRows, Candidates, FusedRows, GuidedRow, Writing, write
 from palate.records import Settings, Slate
 from palate.scorers import build_scorer
 from palate.specs import Reference
+from palate.uses.logits_processor import guidance
 
 F32 = Settings(dtype="float32", device="cpu")
 QUESTIONS = [
@@ -45,9 +45,7 @@ class World:
     def guidance(self, questions: Any = QUESTIONS, **given: Any) -> Any:
         given = {"max_new_tokens": LENGTH, "session": self.session, "settings": F32, **given}
         scorer = given.pop("scorer", f"autoregressive:{self.arm}")
-        return palate.uses.logits_processor.guidance(
-            scorer, self.model, self.tokenizer, questions, **given
-        )
+        return guidance(scorer, self.model, self.tokenizer, questions, **given)
 
     def generate(self, processor: Any, batch: Any = None, **how: Any) -> list[list[int]]:
         batch = self.batch() if batch is None else batch

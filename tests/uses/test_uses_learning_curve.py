@@ -68,7 +68,7 @@ def trained(pairs) -> PersonalModel:
 @pytest.fixture(scope="module")
 def points(pairs, trained):
     return in_memory(
-        {"heads": trained}, pairs, shots=(0, 2, 16), repeats=3, fixed=16, settings=Settings()
+        pairs, {"heads": trained}, shots=(0, 2, 16), repeats=3, fixed=16, settings=Settings()
     ).points
 
 
@@ -106,12 +106,12 @@ def test_no_choices_is_the_prior_and_more_help_here(points):
 
 def test_nobody_with_as_many_choices_is_said(pairs, trained):
     with pytest.raises(UsageError, match="no user with 99 choices"):
-        in_memory({"heads": trained}, pairs, fixed=99)
+        in_memory(pairs, {"heads": trained}, fixed=99)
 
 
 def test_fewer_than_no_choices_are_refused(pairs, trained):
     with pytest.raises(UsageError, match="-3 choices; expected 0 or more"):
-        in_memory({"heads": trained}, pairs, shots=[5, -3])
+        in_memory(pairs, {"heads": trained}, shots=[5, -3])
 
 
 def test_models_gain_over_bradley_terry_of_the_same_vectors(pairs, trained):
@@ -123,7 +123,7 @@ def test_models_gain_over_bradley_terry_of_the_same_vectors(pairs, trained):
     plain = fit("bradley-terry", history, ["style"], default_session(), Settings())
     other = fit("bradley-terry", {"u9": history["u9"]}, ["style"], default_session(), Settings())
     found = in_memory(
-        {"heads": trained, "plain": plain, "elsewhere": other}, pairs, shots=(0, 16), fixed=16,
+        pairs, {"heads": trained, "plain": plain, "elsewhere": other}, shots=(0, 16), fixed=16,
         repeats=1,
     )  # fmt: skip
     assert found.summary.references == {"heads": "plain"}
@@ -142,7 +142,7 @@ def test_baselines_read_no_choice(pairs, trained):
     longest = evaluate(pairs, "longest", "none", root=None).verdicts.values
     others = majority_of_others(pairs)
     found = in_memory(
-        {"heads": trained}, pairs, shots=(0,), fixed=16, whole=False,
+        pairs, {"heads": trained}, shots=(0,), fixed=16, whole=False,
         baselines={"longest": longest, "the others": others},
     )  # fmt: skip
     blind = {p.model: p for p in found.points if p.shots is None and p.group == "all"}
@@ -156,9 +156,9 @@ def test_baselines_read_no_choice(pairs, trained):
 def test_a_folder_and_a_scorer_object_give_the_same_curve(pairs, trained, points, tmp_path):
     trained.save(tmp_path)
     how = {"shots": (2,), "repeats": 3, "fixed": 16, "whole": False}
-    of_folder = in_memory(tmp_path, pairs, baselines=["longest"], **how)
+    of_folder = in_memory(pairs, tmp_path, baselines=["longest"], **how)
     scorer = build_scorer(f"personal:{tmp_path}", default_session())
-    of_object = in_memory({"heads": scorer}, pairs, **how)
+    of_object = in_memory(pairs, {"heads": scorer}, **how)
     two = [one for one in points if one.shots == 2]
     assert list(of_object.points) == two
     blind, *others = of_folder.points[2:]
@@ -168,9 +168,9 @@ def test_a_folder_and_a_scorer_object_give_the_same_curve(pairs, trained, points
 
 def test_what_keeps_no_states_is_no_model(pairs):
     with pytest.raises(UsageError, match="model m: Longest does not score by users' states"):
-        in_memory({"m": build_scorer("longest", default_session())}, pairs)
+        in_memory(pairs, {"m": build_scorer("longest", default_session())})
     with pytest.raises(UsageError, match="no model; name a folder"):
-        in_memory([], pairs)
+        in_memory(pairs, [])
 
 
 def test_opposite_votes_are_coupled_where_rows_do_not_say_so():
@@ -186,7 +186,7 @@ def test_opposite_votes_are_coupled_where_rows_do_not_say_so():
         Settings(),
         options={"variance": 1.0},
     )
-    (point, *_) = in_memory({"m": model}, bare, shots=(0,), fixed=16, whole=False).points
+    (point, *_) = in_memory(bare, {"m": model}, shots=(0,), fixed=16, whole=False).points
     assert point.mirrored_accuracy.value == 0.5
     assert point.mirrored_accuracy.n == len(mirrors(bare).couples)
 
@@ -206,7 +206,7 @@ def test_a_response_too_long_for_an_embedder_leaves_its_pair_out_of_every_model(
         return found
 
     monkeypatch.setattr(Features, "table", table)
-    found = in_memory({"heads": trained}, pairs, shots=(0,), fixed=1)
+    found = in_memory(pairs, {"heads": trained}, shots=(0,), fixed=1)
     lost = sum(long in (pair.chosen, pair.rejected) for pair in pairs.pairs)
     assert found.summary.pairs_left_out == lost > 0
     assert found.points[0].n_pairs == len(pairs.pairs) - lost
@@ -232,7 +232,7 @@ def test_curves_are_a_result_that_is_read_back_and_not_computed_twice(
 
 def test_a_row_has_a_credit_for_every_column(pairs, trained, points):
     curve = in_memory(
-        {"heads": trained}, pairs, shots=(0, 2, 16), repeats=3, fixed=16, baselines=["longest"]
+        pairs, {"heads": trained}, shots=(0, 2, 16), repeats=3, fixed=16, baselines=["longest"]
     )
     cells = [cell.scorer for cell in curve.summary.cells]
     named = [(cells[column.cell], column.setting) for column in curve.summary.columns]
@@ -249,6 +249,6 @@ def test_a_row_has_a_credit_for_every_column(pairs, trained, points):
 
 
 def test_a_curve_prints_itself(pairs, trained):
-    curve = in_memory({"heads": trained}, pairs, shots=(0, 2), repeats=1, fixed=16)
+    curve = in_memory(pairs, {"heads": trained}, shots=(0, 2), repeats=1, fixed=16)
     assert "accuracy on mirrored couples" in str(curve)
     assert curve.document()["kind"] == "learning-curve"

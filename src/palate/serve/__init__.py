@@ -3,13 +3,13 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from palate.serve.serving import serve
+from palate.serve.serving import serve, serve_settings
 
 if TYPE_CHECKING:
     from palate.serve.app import ServeSettings, create_app
     from palate.serve.run import run_server
 
-__all__ = ["ServeSettings", "create_app", "run_server", "serve"]
+__all__ = ["ServeSettings", "create_app", "run_server", "serve", "serve_settings"]
 
 # They need palate[serve], and `palate.serve` is a name of the core.
 _LATER = {"ServeSettings": "app", "create_app": "app", "run_server": "run"}
