@@ -71,7 +71,7 @@ def use() -> dict[str, Any]:
 def test_a_use_of_forty_lines_is_right_kept_read_back_and_predicted(use, tmp_path) -> None:  # type: ignore[no-untyped-def]
     scorers = ["longest", "shortest", "random"]
     result = use["sure"]("tasting", scorers, ["none"], root=tmp_path)
-    runs = palate.load_all(tmp_path, "run")
+    runs = palate.runs.load_all(tmp_path, "run")
     longest = next(run for run in runs if run.summary.scorer == "longest")
     margins = sorted(abs(row.margin) for row in longest.verdicts.rows)
     half = (margins[len(margins) // 2 - 1] + margins[len(margins) // 2]) / 2

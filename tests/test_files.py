@@ -218,8 +218,6 @@ def test_a_folder_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
 
 WRITER = "files.py"
 ELSEWHERE = {
-    "bench/process.py: NamedTemporaryFile": "the output of a server that is measured",
-    "bench/serving/served_scorer.py: write_text": "rows of a bench, in a folder that goes with it",
     "learning/recipes/saving.py: save_pretrained": "in a new folder, which appears whole",
     "models/gguf.py: save_pretrained": "in a new folder, which appears whole",
     "runs/journal.py: open": "an append-only journal, cut back to its last whole batch",

@@ -176,7 +176,7 @@ def converting(folder, tmp_path, monkeypatch):
 
     def convert(source, made, fail=None):
         calls.append(source)
-        made.mkdir()
+        made.mkdir(exist_ok=True)
         for name in ("config.json", "model.safetensors"):
             shutil.copy(folder / name, made)
             if fail is not None:

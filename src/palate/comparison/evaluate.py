@@ -58,7 +58,14 @@ def evaluate(
     contexts: str | Context | Iterable[str] | None = None,
     *,
     name: str | None = None,
-    **how: Unpack[EvaluateOptions],
+    root: Path | str | None = "runs",
+    session: Session | None = None,
+    settings: Settings | None = None,
+    retry_unscored: bool = False,
+    start: Start | None = None,
+    noise_rows: int | None = None,
+    ask_again: float = 0.0,
+    rate_undecided: bool = False,
 ) -> Run | Grid:
     """Evaluate one scorer under one context on one benchmark, or a list of any of them.
 
@@ -84,15 +91,19 @@ def evaluate(
     (0.5, ['none', 'profile:5'], 0.0)
     """
     if not (_many(benchmarks) or _many(scorers) or contexts is None or _many(contexts)):
-        start = how.pop("start", None)
-        progress = None if start is None else start(f"{name or scorers} · {contexts}")
         return evaluate_run(
             benchmarks,  # type: ignore[arg-type]
             scorers,  # type: ignore[arg-type]
             contexts,  # type: ignore[arg-type]
             name=name,
-            progress=progress,
-            **how,  # type: ignore[misc]
+            root=root,
+            session=session,
+            settings=settings,
+            retry_unscored=retry_unscored,
+            progress=None if start is None else start(f"{name or scorers} · {contexts}"),
+            noise_rows=noise_rows,
+            ask_again=ask_again,
+            rate_undecided=rate_undecided,
         )
     for what, given in (("scorer", scorers), ("context", contexts)):
         if not (given is None or isinstance(given, str) or _many(given)):
@@ -100,7 +111,19 @@ def evaluate(
                 f"{what} {given!r}: an object is evaluated alone; name one benchmark, one scorer "
                 "and one context"
             )
-    return evaluate_grid(benchmarks, scorers, contexts, **how)  # type: ignore[arg-type]
+    return evaluate_grid(
+        benchmarks,
+        scorers,  # type: ignore[arg-type]
+        contexts,  # type: ignore[arg-type]
+        root=root,
+        session=session,
+        settings=settings,
+        retry_unscored=retry_unscored,
+        start=start,
+        noise_rows=noise_rows,
+        ask_again=ask_again,
+        rate_undecided=rate_undecided,
+    )
 
 
 def _many(given: object) -> bool:

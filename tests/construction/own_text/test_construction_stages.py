@@ -100,7 +100,7 @@ def test_it_is_a_result_like_any_other(build: OwnTextBuild, tmp_path: Path) -> N
     assert build.folder.parent == tmp_path / "runs" / "p" / "own-text"
     loaded = palate.load(build.folder)
     assert loaded == build
-    assert palate.load_all(tmp_path / "runs", kind="own-text") == [build]
+    assert palate.runs.load_all(tmp_path / "runs", kind="own-text") == [build]
     assert str(loaded) == str(build)
     assert "own-text benchmark p" in str(loaded)
     assert loaded.to_arrow().num_rows == len(list(build.lines())) > 8
@@ -123,7 +123,7 @@ def test_its_documents_fit_their_schemas(build: OwnTextBuild) -> None:
 def test_a_page_shows_it_beside_the_runs_of_its_benchmark(
     build: OwnTextBuild, tmp_path: Path
 ) -> None:
-    palate.evaluate("longest", tmp_path / "p.jsonl", "none", root=tmp_path / "runs")
+    palate.evaluate(tmp_path / "p.jsonl", "longest", "none", root=tmp_path / "runs")
     report(tmp_path / "runs", tmp_path / "page.html")
     html = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert "How the benchmark was built" in html
@@ -143,7 +143,7 @@ def test_another_source_replaces_the_result_and_other_options_stand_beside_it(
     assert palate.load(build.folder) == again != build
     other = build_own_text(source, tmp_path / "p.jsonl", adapt=0, **how)
     assert other.folder != build.folder
-    assert len(palate.load_all(tmp_path / "runs")) == 2
+    assert len(palate.runs.load_all(tmp_path / "runs")) == 2
 
 
 def test_without_a_root_only_the_file_is_kept(tmp_path: Path) -> None:
