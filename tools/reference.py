@@ -184,6 +184,7 @@ def python_page() -> str:
     for name, function in functions:
         (node,) = ast.parse(dedent(inspect.getsource(function))).body
         assert isinstance(node, ast.FunctionDef)
+        _with_values(node.args, function.__globals__)
         parts.append(f"\n### {name}\n\n```py\n{_signature(node)}\n```\n")
         parts.append(_prose(inspect.getdoc(function) or ""))
     parts.append("\n## Classes")
@@ -229,6 +230,14 @@ def _signature(node: ast.FunctionDef, *, width: int = WIDTH) -> str:
     if len(short) <= width:
         return short
     return "\n".join((f"{node.name}(", *(f"    {piece}," for piece in pieces), f"){returns}"))
+
+
+def _with_values(arguments: ast.arguments, names: dict[str, Any]) -> None:
+    """Put the values of constants in the place of their names."""
+    for defaults in (arguments.defaults, arguments.kw_defaults):
+        for place, default in enumerate(defaults):
+            if isinstance(default, ast.Name):
+                defaults[place] = ast.parse(repr(names[default.id]), mode="eval").body
 
 
 def _pieces(arguments: ast.arguments) -> Iterator[str]:
