@@ -279,7 +279,7 @@ def test_a_reward_file_asks_again_and_never_makes_a_number_of_a_failure(
     handler, url = server
     for trainer in TRAINERS:
         export("tasting", HUB, "longest", to=trainer, output=tmp_path / trainer, url=url,
-               mean=2.0, deviation=4.0,
+               scale=(2.0, 4.0),
                key_env="EXPORT_TEST_KEY")  # fmt: skip
     monkeypatch.delenv("EXPORT_TEST_KEY", raising=False)
     with pytest.raises(RuntimeError, match="set EXPORT_TEST_KEY to the token"):
