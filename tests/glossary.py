@@ -24,6 +24,10 @@ MOST_ROWS = 90
 MOST_LINES = 5
 NAMES = frozenset({"found", "one", "own", "said", "kept", "asked", "ours", "theirs"})
 """They say nothing of what they hold, so they may live for five lines at most."""
+VARIABLES = NAMES | {"each", "made", "shown", "it", "at"}
+"""Fields and functions may have the last five: `slate.shown`, `pools.at(row)`."""
+OPENINGS = ("What", "Who", "How", "Whose")
+"""Words with which no docstring of a module opens: it names a thing."""
 BANNED = re.compile(
     r"contestants?|foret(?:ell?|old)\w*|unmoved|speakers|twins?|mates|users who lose|who loses"
     r"|less (?:the )?luck|without the luck|bend the margins|goe?s? unseen"
@@ -84,7 +88,7 @@ def bindings(scope: ast.AST) -> dict[str, int]:
     for node in parts(scope):
         stored = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
         name = node.arg if isinstance(node, ast.arg) else node.id if stored else ""
-        if name in NAMES:
+        if name in (NAMES if isinstance(scope, ast.ClassDef | ast.Module) else VARIABLES):
             first[name] = min(node.lineno, first.get(name, node.lineno))
     return first
 
@@ -123,6 +127,9 @@ def source_faults() -> Iterator[str]:
         tree = ast.parse(path.read_text(encoding="utf-8"))
         yield from name_faults(path, tree)
         yield from word_faults(path)
+        first = (ast.get_docstring(tree) or "").split(maxsplit=1)[0]
+        if first in OPENINGS:
+            yield f"{path.relative_to(ROOT)}:1: {first!r}: name the thing that the module holds"
         for node in tree.body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 classes[node.name].append(f"{path.relative_to(ROOT)}:{node.lineno}")

@@ -36,7 +36,7 @@ import transformers
 from against_vllm_engine import HEADS, MARK, PROFILE, SCORERS
 
 from palate.benchmarks import load_benchmark
-from palate.evaluation import PlannedRun, Work
+from palate.evaluation import BoundScorer, Work
 from palate.models import resolve
 from palate.records import Encoded, Settings
 from palate.scorers import build_scorer
@@ -155,7 +155,7 @@ def _write_work(options: argparse.Namespace) -> None:
     )
     with Session() as session:
         pairs = load_benchmark(options.benchmark, limit=max(options.rows, options.questions, MANY))
-        rows = PlannedRun.of("longest", pairs, options.context, Work.of(session, settings)).rows
+        rows = BoundScorer.of("longest", pairs, options.context, Work.of(session, settings)).rows
         slates = [rows.slate(k) for k in range(len(rows))]
         answers = list(dict.fromkeys(text for slate in slates for text in slate.candidates))
         many = [

@@ -3,7 +3,7 @@
     python tools/cover_of_curves.py [WORLDS]
 
 First table: users share questions, and so samples; a scorer of skill 0.8, k = 4 of 8 samples; the
-range over value, gain and headroom, and over own tastes of sd 0.3 and 1.5 beside what all like.
+range over value, gain and oracle share, and over own tastes of sd 0.3 and 1.5 beside what all like.
 The last column: a scorer that knows nothing, and how often its gain has p < 0.05.
 
 Second table: contrasts. Two users of a couple want the opposite; how well the scorer reads a user
@@ -112,7 +112,7 @@ def shared(name: str, worlds: int) -> list[str]:
         for both_ways in (True, False):
             points = list(_points(name, worlds, own, SKILL, both_ways=both_ways))
             for at, true in enumerate(truth):
-                hits = [_covers((p.best, p.gain, p.headroom)[at], true) for p in points]
+                hits = [_covers((p.best, p.gain, p.oracle_share)[at], true) for p in points]
                 cover[both_ways].append(float(np.mean(hits)))
             blind = [p.gain.p for p in _points(name, worlds, own, 0.0, both_ways=both_ways)]
             found[both_ways].append(float(np.mean([p is not None and p < 0.05 for p in blind])))

@@ -1,4 +1,4 @@
-"""What a word is, in any script: how texts are counted, cut, compared and searched.
+"""Words in any script: how texts are counted, cut, compared and searched.
 
 A word stands between spaces. Where a script has none (Chinese, Japanese, Thai, Lao, Khmer, Burmese,
 Tibetan and their relatives), each letter with the marks on it is a word; text that mixes scripts

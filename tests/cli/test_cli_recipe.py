@@ -119,7 +119,7 @@ def test_a_command_of_a_group_has_its_table(here: Path) -> None:
 def test_an_old_name_is_told_the_new_one(command: str, old: str) -> None:
     words = [old, "1"] if old.startswith("-") else [old]
     with pytest.raises(UsageError) as refused:
-        run(command, *words)
+        run(*command.split(), *words)
     assert str(refused.value) == f"{old} is now {RENAMED[command][old]}"
 
 

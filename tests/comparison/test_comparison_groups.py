@@ -9,7 +9,7 @@ import pytest
 
 from palate.benchmarks import Dataset, load_benchmark
 from palate.comparison import check_by, groups_of, users_harmed
-from palate.comparison.groups import by_group
+from palate.comparison.by_group import by_group
 from palate.errors import BenchmarkError, ComparisonError, UsageError
 from palate.evaluation import evaluate
 from palate.metrics import accuracy, group_gap, harmed_share, holm, worst_decile

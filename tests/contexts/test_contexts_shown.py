@@ -36,7 +36,7 @@ def shown(spec: str, *pairs: PreferencePair) -> Slate:
 
 def test_none_shows_nothing() -> None:
     context = build_context("none", default_session())
-    assert (context.blind, context.oracle, context.spec) == (True, False, "none")
+    assert (context.empty, context.oracle, context.spec) == (True, False, "none")
     assert shown("none", pair()).shown == ()
 
 

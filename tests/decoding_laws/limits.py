@@ -17,7 +17,7 @@ from decoding_laws.checks import CLOSE, Kind, LawCheck
 from decoding_laws.enumeration import Floats
 from decoding_laws.token_checks import FEW, final_reward, prefix_reward
 from decoding_laws.world import WordWorld
-from palate.guidance import Candidates, Fusion, Keep
+from palate.guidance import Candidates, Fusion, TokenFilter
 from palate.models import import_torch
 
 if TYPE_CHECKING:
@@ -36,17 +36,21 @@ def limit_checks(world: WordWorld) -> Iterator[LawCheck]:
     """Check the tilt, and the decoder scores of fusion and of candidates."""
     yield from tilt_checks(world)
     _, q = world.guide("q")
-    yield from _decoder("fusion", world, fusion_score(world, Keep(), q), q, len(world.tree.words))
-    top = Keep("top-k", FEW)
+    yield from _decoder(
+        "fusion", world, fusion_score(world, TokenFilter(), q), q, len(world.tree.words)
+    )
+    top = TokenFilter("top-k", FEW)
     yield from _decoder("fusion, top 3", world, fusion_score(world, top, q), q, FEW)
     ruled_out = np.where(np.random.default_rng(world.seed).random(q.shape) < 0.1, -np.inf, q)
-    yield _nothing("fusion, −∞ in the guide", world, fusion_score(world, Keep(), ruled_out), None)
+    yield _nothing(
+        "fusion, −∞ in the guide", world, fusion_score(world, TokenFilter(), ruled_out), None
+    )
     reward = prefix_reward(world)
     score = candidate_score(world, reward)
     yield from _decoder("candidates, top 3", world, score, reward, FEW)
 
 
-def fusion_score(world: WordWorld, keep: Keep, guide: Floats) -> Score:
+def fusion_score(world: WordWorld, keep: TokenFilter, guide: Floats) -> Score:
     """Return a fusion's score of all responses, their own words kept in any case."""
 
     def score(weight: float) -> Floats:

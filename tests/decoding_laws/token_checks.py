@@ -19,7 +19,7 @@ from decoding_laws.world import (
     leaves_of,
     spread,
 )
-from palate.guidance import PRESETS, Candidates, Fusion, Keep
+from palate.guidance import PRESETS, Candidates, Fusion, TokenFilter
 
 DRAWS = 4000
 FEW = 3
@@ -143,15 +143,15 @@ def candidate_checks(world: WordWorld) -> Iterator[LawCheck]:
     )
     guide, q = world.guide("q")
 
-    def fused(keep: Keep) -> Floats:
+    def fused(keep: TokenFilter) -> Floats:
         stepper, _ = world.fused(Fusion(1, 1, keep), guide, n)
         return tree.law(engine_table(tree, stepper, leaves_of(tree)))
 
     top = law_of(Candidates(1, FEW), q)
-    on_top = fused(Keep("top-k", FEW))
+    on_top = fused(TokenFilter("top-k", FEW))
     yield own_law("log q on the top 3: fusion there", top, on_top, world.base)
     added = law_of(Candidates(1, every), q + tree.sums_before(q)[:, None])
-    yield own_law("sum of token rewards: fusion", added, fused(Keep()), world.base)
+    yield own_law("sum of token rewards: fusion", added, fused(TokenFilter()), world.base)
     yield from args_checks(world)
 
 

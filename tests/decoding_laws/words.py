@@ -8,7 +8,7 @@ from typing import Any
 
 from palate.engines import LocalModel
 from palate.engines.local.read_mode import find_read_mode
-from palate.engines.local.threads import Turns
+from palate.engines.local.threads import FairLock
 from palate.models import import_torch, import_transformers
 from palate.records import Settings
 
@@ -43,7 +43,7 @@ class WordModel(LocalModel):
         self.reference: Any = f"words {seed}"
         self.device, self.dtype = "cpu", torch.float32
         self.budget, self.layers = self.settings.batch_tokens, 1
-        self.turns, self.users, self._counting = Turns(), 0, threading.Lock()
+        self.turns, self.users, self._counting = FairLock(), 0, threading.Lock()
         config = transformers.LlamaConfig(
             vocab_size=WIDTH,
             hidden_size=16,

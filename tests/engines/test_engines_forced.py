@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from palate.guidance import (
     PRESETS,
     Candidates,
-    Forced,
     Fusion,
-    Keep,
+    TeacherForced,
+    TokenFilter,
     candidate_sums,
     fused_sums,
     token_sums,
@@ -81,7 +81,9 @@ def test_a_fusion_of_two_models_is_the_law_token_by_token(tiny, method):
     response = (40, 77, 300, 2)
     local = policy.local.model
     read = guide.read(make_slate("a"), 4)
-    (found,) = fused_sums(preset, local, guide, [Forced(ids, read.prompts, response)], [0.5, 2.0])
+    (found,) = fused_sums(
+        preset, local, guide, [TeacherForced(ids, read.prompts, response)], [0.5, 2.0]
+    )
     for weight in (0.5, 2.0):
         total = 0.0
         for at, token in enumerate(response):
@@ -97,7 +99,7 @@ def test_a_fusion_of_two_models_is_the_law_token_by_token(tiny, method):
             total += float(law[0, token])
         assert math.isclose(found[f"{weight:g}" if weight == 2 else "0.5"], total, abs_tol=2e-3)
     assert found["tokens"] == 4
-    assert (found["misses"] > 0) == (preset.keep != Keep())
+    assert (found["misses"] > 0) == (preset.keep != TokenFilter())
 
 
 def test_candidates_are_the_law_on_the_policys_best_and_the_token_itself(tiny):
@@ -110,7 +112,7 @@ def test_candidates_are_the_law_on_the_policys_best_and_the_token_itself(tiny):
     ids = tuple(policy.prompt_ids(slate))
     read = guide.read(slate, 4)
     texts = [(40, 77, 300, 2), (12, 2)]
-    forced = [Forced(ids, read.prompts, text) for text in texts]
+    forced = [TeacherForced(ids, read.prompts, text) for text in texts]
     law = Candidates(1.0, 5)
     found = candidate_sums(law, local, guide, slate, forced, [3.0])
     weight = scorer.local.model.model.score.weight[0].detach().float()

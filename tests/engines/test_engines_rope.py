@@ -11,7 +11,7 @@ import transformers
 from plain_forward import DENSE, TOLERANCE, load
 
 from palate.engines.local import batches
-from palate.engines.local.decoding import Rows, generate, sample
+from palate.engines.local.decoding import KVRows, generate, sample
 from palate.engines.local.decoding.tree_rows import TreeRows
 from palate.engines.local.rope import Sides
 from palate.records import Settings
@@ -129,7 +129,7 @@ def test_rows_that_grow_past_the_limit_equal_their_beginnings_read_alone(tiny, n
     folder = tiny.model(architecture, **config)
     local = load(folder)
     prompts = [SEQUENCES[5][:60], SEQUENCES[5][:60], SEQUENCES[3][:58]]
-    rows = Rows(local, prompts, 12, logits=True)
+    rows = KVRows(local, prompts, 12, logits=True)
     texts = [list(ids) for ids in prompts]
     for step in range(12):
         assert apart(rows.outputs, [alone(folder, ids)[-1] for ids in texts]) <= TOLERANCE
@@ -150,7 +150,7 @@ def test_a_side_that_is_not_crossed_is_written_with_what_is_kept(tiny, caplog):
     local = load(tiny.model(architecture, **config))
     with caplog.at_level(logging.WARNING):
         for length, room in ((40, 24), (65, 30)):
-            rows = Rows(local, [SEQUENCES[5][:length]], room)
+            rows = KVRows(local, [SEQUENCES[5][:length]], room)
             assert isinstance(rows._rows, TreeRows)
     assert caplog.messages == []
 

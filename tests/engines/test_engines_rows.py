@@ -8,7 +8,7 @@ import transformers
 from test_engines_sampling import prompt
 
 from palate.engines import LocalModel
-from palate.engines.local.decoding import Member, Members, Rows
+from palate.engines.local.decoding import KVRows, Member, ModelEnsemble
 from palate.records import Settings
 from palate.specs import Reference
 from tiny import KINDS
@@ -43,7 +43,7 @@ def test_rows_of_prompts_of_unlike_length_look_take_and_join(both):
     local, distributions = both
     ids, head = prompt(local), local.head
     prompts, owners = [ids, ids[:37], ids[5:60]], [0, 0, 1, 2, 2]
-    rows = Rows(local, [prompts[owner] for owner in owners], 12, logits=not head.apart)
+    rows = KVRows(local, [prompts[owner] for owner in owners], 12, logits=not head.apart)
     held = [list(prompts[owner]) for owner in owners]
     for step in range(3):
         close(rows.each(head.distributions), distributions(held))
@@ -64,7 +64,7 @@ def test_rows_of_prompts_of_unlike_length_look_take_and_join(both):
     some = [[*row, token] for row, token in zip(some, (9, 10, 11, 12), strict=True)]
     rows.advance([20, 21, 22, 23, 24])
     held = [[*row, token] for row, token in zip(held, range(20, 25), strict=True)]
-    joined = Rows.join([(rows, [1, 3]), (more, [3, 0])])
+    joined = KVRows.join([(rows, [1, 3]), (more, [3, 0])])
     both_held = [held[1], held[3], some[3], some[0]]
     close(joined.each(head.distributions), distributions(both_held))
     joined.advance([40, 41, 42, 43])
@@ -75,7 +75,7 @@ def test_rows_of_prompts_of_unlike_length_look_take_and_join(both):
 def test_other_tokens_right_behind_the_prompt(both):
     local, distributions = both
     ids, head = prompt(local), local.head
-    rows = Rows(local, [ids, ids[:20]], 4, logits=not head.apart)
+    rows = KVRows(local, [ids, ids[:20]], 4, logits=not head.apart)
     looked = rows.look([[5, 6, 7], [8, 9, 10]])
     held = [[*ids, t] for t in (5, 6, 7)] + [[*ids[:20], t] for t in (8, 9, 10)]
     close(of(head, looked), distributions(held))
@@ -88,7 +88,7 @@ def test_other_tokens_right_behind_the_prompt(both):
 def test_rows_forget_their_last_tokens_and_go_on_otherwise(both):
     local, distributions = both
     ids, head = prompt(local), local.head
-    rows = Rows(local, [ids, ids[:20]], 6, logits=not head.apart)
+    rows = KVRows(local, [ids, ids[:20]], 6, logits=not head.apart)
     for token in (5, 6, 7):
         rows.advance([token, token + 1])
     rows = rows.of([1, 0, 0])
@@ -105,7 +105,7 @@ def test_what_members_read_alike_is_read_once_where_rows_are_copied(both):
     local, distributions = both
     ids = prompt(local)
     prompts = [[ids, ids[:20]], [ids, ids[5:30]]]
-    members = Members([Member(local, each) for each in prompts], 4)
+    members = ModelEnsemble([Member(local, each) for each in prompts], 4)
     members.advance([7, 8])
     some = members.of([1, 0, 1])
     some.advance([9, 10, 11])
@@ -123,5 +123,5 @@ def test_what_members_read_alike_is_read_once_where_rows_are_copied(both):
 
 def test_a_prompt_keeps_the_output_of_its_last_token_alone(tiny):
     local = LocalModel(Reference.parse(tiny.model()), "causal", Settings())
-    (read,) = Rows(local, [prompt(local)], 4, logits=True)._rows.read
+    (read,) = KVRows(local, [prompt(local)], 4, logits=True)._rows.read
     assert read.last.untyped_storage().nbytes() == read.last.nbytes

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from decoding_laws.words import WIDTH, WORDS, WordModel
 from palate.engines import ChatTemplate, LocalModel, sample
-from palate.engines.local.decoding import Rows, draw
+from palate.engines.local.decoding import KVRows, draw
 from palate.errors import ModelError, UsageError
 from palate.records import Message, Settings
 from palate.specs import Reference
@@ -36,7 +36,7 @@ def test_each_step_is_the_models_own_distribution(tiny, name, budget):
     ids, n = prompt(local), 3
     plain = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
     rows = [list(ids) for _ in range(n)]
-    decoding = Rows(local, [ids] * n, 8, logits=not local.head.apart)
+    decoding = KVRows(local, [ids] * n, 8, logits=not local.head.apart)
     for step in range(5):
         with torch.inference_mode():
             own = [plain(torch.tensor([row])).logits[0, -1] for row in rows]

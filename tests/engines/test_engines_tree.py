@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from palate.engines.local.attention import (
+    KVSteps,
     Layout,
-    Steps,
     attend_rows,
     attend_tree,
 )
@@ -137,7 +137,7 @@ def test_the_fast_kernels_equal_the_formula(rows, keys, is_causal, seed):
 
 def test_rows_see_the_prompt_and_their_own_steps_alone():
     prompt = random_qkv(5)[1:]
-    steps, seen, n = Steps(room=4), [], 3
+    steps, seen, n = KVSteps(room=4), [], 3
     past = [[prompt]]
     for taken in range(4):
         query, key, value = random_qkv(n, 10 + taken)
@@ -153,7 +153,7 @@ def test_rows_see_the_prompt_and_their_own_steps_alone():
             theirs = by_definition(query[:, :, row : row + 1], keys, values, every)
             assert float((ours[:, :, row : row + 1] - theirs).abs().max()) <= 1e-5
         if taken == 1:  # the middle row ends
-            steps = Steps.join([(steps, [0, 2])])
+            steps = KVSteps.join([(steps, [0, 2])])
             seen = [(k[:, :, [0, 2]], v[:, :, [0, 2]]) for k, v in seen]
             n = 2
 

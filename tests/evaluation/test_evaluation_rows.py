@@ -141,7 +141,7 @@ def test_a_stranger_without_a_pool_is_refused() -> None:
 
 def test_a_context_is_told_neither_id_nor_gold_nor_choice() -> None:
     class Spy:
-        spec, oracle, blind = "spy", False, False
+        spec, oracle, empty = "spy", False, False
 
         def __init__(self) -> None:
             self.seen: list[object] = []

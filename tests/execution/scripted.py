@@ -36,7 +36,7 @@ class Twofold(Neighbourly):
 
     def __init__(self) -> None:
         super().__init__("twofold")
-        blind = Component(Neighbourly("blind"), blind=True)
+        blind = Component(Neighbourly("blind"), without_context=True)
         self.components = (Component(Neighbourly("shown")), blind)
 
     def combine(self, parts: Sequence[Scores]) -> Scores:

@@ -40,7 +40,7 @@ from palate.guidance import (
     Candidates,
     FusedRows,
     Fusion,
-    Keep,
+    TokenFilter,
     segments,
     stepwise,
 )
@@ -127,11 +127,13 @@ def test_a_wrong_fusion_is_caught(
 def test_a_keep_set_of_the_wrong_member_or_of_one_word_less_is_caught(
     world: WordWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    right = Keep.mask
-    monkeypatch.setattr(Keep, "mask", lambda self, logp: right(self._replace(number=2), logp))
+    right = TokenFilter.mask
+    monkeypatch.setattr(
+        TokenFilter, "mask", lambda self, logp: right(self._replace(number=2), logp)
+    )
     assert not preset(world, "farma").ok
     monkeypatch.setattr(
-        Keep, "mask",
+        TokenFilter, "mask",
         lambda self, logp: right(self, torch.log_softmax(logp / 1.5, dim=-1)),
     )  # fmt: skip
     assert not preset(world, "linear-alignment", temperature=1.5).ok
@@ -142,7 +144,7 @@ def test_a_preset_with_another_number_in_it_is_caught(
 ) -> None:
     from palate.guidance import PRESETS
 
-    more = PRESETS["pad"]._replace(keep=Keep("top-k", 20))
+    more = PRESETS["pad"]._replace(keep=TokenFilter("top-k", 20))
     monkeypatch.setitem(PRESETS, "pad", more)
     assert not preset(world, "pad").ok
     swapped = PRESETS["mod"]
@@ -324,7 +326,7 @@ def test_a_wrong_normaliser_is_caught(world: WordWorld, monkeypatch: pytest.Monk
     def over_all_words(
         self: Fusion, policy: Any, guide: Any, temperature: float = 1.0, also: Any = None
     ) -> Any:
-        every = self._replace(keep=Keep()).logits(policy, guide)
+        every = self._replace(keep=TokenFilter()).logits(policy, guide)
         return self.logits(policy, guide, also) - every.logsumexp(dim=-1, keepdim=True)
 
     monkeypatch.setattr(Fusion, "log_probabilities", over_all_words)
@@ -338,7 +340,7 @@ def test_a_word_outside_the_keep_set_that_is_left_out_is_caught(
     monkeypatch.setattr(
         Fusion, "logits", lambda self, policy, guide, also=None: right(self, policy, guide)
     )
-    assert fusion_score(world, Keep("top-k", 3), world.p)(1.0).min() == -math.inf
+    assert fusion_score(world, TokenFilter("top-k", 3), world.p)(1.0).min() == -math.inf
     with np.errstate(invalid="ignore"):
         assert "fusion, top 3: base" in failed(limit_checks(world))
 

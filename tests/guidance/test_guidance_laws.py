@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palate.errors import UsageError
-from palate.guidance import PRESETS, Candidates, Fusion, Keep, amulet_shift, weighted
+from palate.guidance import PRESETS, Candidates, Fusion, TokenFilter, amulet_shift, weighted
 
 V = 6
 NONE = -math.inf
@@ -19,10 +19,16 @@ finite = st.integers(-64, 0).map(lambda eighths: eighths / 8)
 row = st.lists(finite, min_size=V, max_size=V)
 coefficient = st.sampled_from([-1.5, -0.1, 0.0, 0.3, 1.0, 2.0])
 keeps = st.one_of(
-    st.just(Keep()),
-    st.builds(Keep, st.just("top-k"), st.integers(1, V + 2), st.sampled_from(["policy", "guide"])),
-    st.builds(Keep, st.just("top-p"), st.floats(0.05, 1), st.sampled_from(["policy", "guide"])),
-    st.builds(Keep, st.just("share"), st.floats(0.01, 1), st.sampled_from(["policy", "guide"])),
+    st.just(TokenFilter()),
+    st.builds(
+        TokenFilter, st.just("top-k"), st.integers(1, V + 2), st.sampled_from(["policy", "guide"])
+    ),
+    st.builds(
+        TokenFilter, st.just("top-p"), st.floats(0.05, 1), st.sampled_from(["policy", "guide"])
+    ),
+    st.builds(
+        TokenFilter, st.just("share"), st.floats(0.01, 1), st.sampled_from(["policy", "guide"])
+    ),
 )
 
 
@@ -118,14 +124,14 @@ def test_a_negative_coefficient_makes_nothing_likely_that_is_ruled_out():
 def test_top_p_holds_the_word_that_reaches_it_and_no_more():
     logp = tensor([0.5, 0.3, 0.2]).log()
     for number, expected in ((0.5, 1), (0.51, 2), (0.79, 2), (0.81, 3), (1.0, 3), (0.01, 1)):
-        mask = Keep("top-p", number).mask(logp)
+        mask = TokenFilter("top-p", number).mask(logp)
         assert mask is not None
         assert mask[0].tolist() == [k < expected for k in range(3)]
 
 
 def test_what_is_kept_in_any_case_is_not_what_is_ruled_out():
     policy, guide = tensor([-1.0, -9.0, NONE]), tensor([0.0, 0.0, 0.0])
-    law = Fusion(1, 1, Keep("top-k", 1))
+    law = Fusion(1, 1, TokenFilter("top-k", 1))
     assert law.logits(policy, guide, torch.tensor([1]))[0].tolist() == [-1, -9, NONE]
     assert law.logits(policy, guide, torch.tensor([2]))[0].tolist() == [-1, NONE, NONE]
 
@@ -190,10 +196,10 @@ def test_what_means_nothing_is_refused():
 
 
 def test_a_preset_takes_another_keep_set_and_amulet_is_linear_alignment():
-    assert PRESETS["pad"].law(0.5).keep == Keep("top-k", 10)
-    assert PRESETS["pad"].law(0.5, Keep()).keep == Keep()
+    assert PRESETS["pad"].law(0.5).keep == TokenFilter("top-k", 10)
+    assert PRESETS["pad"].law(0.5, TokenFilter()).keep == TokenFilter()
     shift = amulet_shift()
-    assert PRESETS["amulet"].law(shift) == PRESETS["linear-alignment"].law(shift, Keep())
+    assert PRESETS["amulet"].law(shift) == PRESETS["linear-alignment"].law(shift, TokenFilter())
     assert amulet_shift(0) == 0
 
 

@@ -9,15 +9,15 @@ from guided_models import Direction, Terms, load, prompt, rows_of
 
 from decoding_laws.words import WordModel
 from palate.engines import sample
-from palate.engines.local.decoding import Member, Members
+from palate.engines.local.decoding import Member, ModelEnsemble
 from palate.guidance import (
     PRESETS,
     CandidateRows,
     Candidates,
-    Forced,
     FusedRows,
     Fusion,
-    Keep,
+    TeacherForced,
+    TokenFilter,
     Writing,
     fused_sums,
     write,
@@ -83,7 +83,7 @@ def test_each_step_of_a_fusion_is_that_of_reading_all_anew(kind):
     policy, other = map(load, kind)
     ids = prompt(policy)
     prompts, theirs = [ids, ids[:33], ids], [[ids[:20]], [ids[3:40]], [ids[5:25]]]
-    rows, law = rows_of(prompts, theirs), Fusion(1.0, 0.8, Keep("top-k", 5))
+    rows, law = rows_of(prompts, theirs), Fusion(1.0, 0.8, TokenFilter("top-k", 5))
     stepper = fused(law, policy, Terms((0.5,), (other,)), rows)
     held, live = [[] for _ in rows], [0, 1, 2]
     for step in range(5):
@@ -246,8 +246,8 @@ def test_no_id_beyond_the_tokenizer_or_in_a_hole_of_it_is_drawn(tiny):
     guides = Terms((1.0,), (other,)), Direction((other,), closing=(EOS,))
     for stepper in (
         fused(Fusion(1, 1), policy, guides[0], rows),
-        fused(Fusion(0, 1, Keep("top-p", 0.3, "guide")), policy, guides[0], rows),
-        fused(Fusion(-0.1, 1, Keep("share", 0.5, "guide")), policy, guides[0], rows),
+        fused(Fusion(0, 1, TokenFilter("top-p", 0.3, "guide")), policy, guides[0], rows),
+        fused(Fusion(-0.1, 1, TokenFilter("share", 0.5, "guide")), policy, guides[0], rows),
         CandidateRows(Candidates(1.0, 10), policy, guides[1], rows, ROOM),
     ):
         made = written(stepper, policy, rows)
@@ -275,7 +275,7 @@ def test_a_keep_set_of_the_guide_holds_no_id_that_is_no_token():
         also = preset.law(2.0).log_probabilities(p, q, also=torch.tensor([token]))
         total += float(also[0, token])
         stepper.go_on([0], [token])
-    (sums,) = fused_sums(preset, policy, guide, [Forced(ids, [ids], following)], [2.0])
+    (sums,) = fused_sums(preset, policy, guide, [TeacherForced(ids, [ids], following)], [2.0])
     assert sums["2"] == pytest.approx(total, abs=1e-4)
 
 
@@ -292,13 +292,15 @@ def test_what_members_of_one_model_read_alike_is_read_once(tiny):
     _ = model.head
     ids = prompt(model)
     counts = count_rows(model)
-    same = Members([Member(model, [ids] * 3)] * 2, ROOM)
+    same = ModelEnsemble([Member(model, [ids] * 3)] * 2, ROOM)
     same.advance([5, 6, 7])
     assert counts == [len(ids), 3]
     one, two = same.log_probabilities()
     assert torch.equal(one, two)
     del counts[:]
-    apart = Members([Member(model, [ids] * 3), Member(model, [ids[:20], ids, ids[:20]])], ROOM)
+    apart = ModelEnsemble(
+        [Member(model, [ids] * 3), Member(model, [ids[:20], ids, ids[:20]])], ROOM
+    )
     apart.advance([5, 6, 7])
     assert sorted(counts[:2]) == [20, len(ids)]
     assert counts[2:] == [5], "the second row of both is one"
@@ -311,7 +313,7 @@ def test_rows_of_members_that_go_on_alone_are_theirs(kind, order):
     prompts = [[ids, ids[:30], ids], [ids[:20], ids, ids], [ids[4:30]] * 3]
     folders = [kind[0], kind[0], kind[1]]
     models = [model, model, other]
-    members = Members([Member(m, p) for m, p in zip(models, prompts, strict=True)], ROOM)
+    members = ModelEnsemble([Member(m, p) for m, p in zip(models, prompts, strict=True)], ROOM)
     members.advance([5, 6, 7])
     fewer = members.of(order)
     fewer.advance([20 + row for row in order])

@@ -63,7 +63,7 @@ def test_unknown_kinds_name_the_near_misses(spec, said, monkeypatch):
 
 
 def test_what_is_no_measure_is_refused(monkeypatch):
-    monkeypatch.setattr("palate.quality.build.load", lambda *_: lambda *_: object())
+    monkeypatch.setattr("palate.quality.from_spec.load", lambda *_: lambda *_: object())
     with pytest.raises(SpecError, match="object is no measure of quality; it needs spec"):
         build_quality("mine", default_session())
 

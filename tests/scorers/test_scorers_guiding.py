@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from palate.engines import LocalModel
-from palate.engines.local.decoding import Member, Members
+from palate.engines.local.decoding import Member, ModelEnsemble
 from palate.errors import UsageError
 from palate.guidance import (
     CandidateRows,
@@ -77,7 +77,7 @@ def summed(scorer, slate, *, closed=True):
         for text in slate.candidates:
             encoded = (template.closed if closed else template.continuation)(slate.question, text)
             ids = encoded.ids[encoded.start :]
-            members = Members(
+            members = ModelEnsemble(
                 [
                     Member(model, [prompt])
                     for model, prompt in zip(guide.models, reading.prompts, strict=True)

@@ -16,7 +16,7 @@ import torch
 
 import palate
 from endpoints import Loopback
-from palate.engines.local import Turns, spread
+from palate.engines.local import FairLock, spread
 from palate.errors import ModelError, UsageError
 from palate.records import Settings
 from palate.scorers import build_scorer
@@ -170,7 +170,7 @@ def test_two_sessions_have_caps_of_their_own():
 
 
 def test_a_caller_that_waits_is_let_in_before_the_next_pass_of_another():
-    turns, order = Turns(), []
+    turns, order = FairLock(), []
     begun, waits = threading.Event(), threading.Event()
 
     def job(name):
@@ -195,7 +195,7 @@ def test_a_caller_that_waits_is_let_in_before_the_next_pass_of_another():
 
 
 def test_work_that_nobody_waits_for_ends_though_another_caller_is_inside():
-    turns, began = Turns(), threading.Event()
+    turns, began = FairLock(), threading.Event()
 
     def slow():
         began.set()
@@ -215,7 +215,7 @@ def test_work_that_nobody_waits_for_ends_though_another_caller_is_inside():
 
 
 def test_callers_under_load_never_stand_still():
-    turns, done = Turns(), []
+    turns, done = FairLock(), []
 
     def caller(name):
         for _ in range(5):

@@ -15,7 +15,7 @@ from palate.records import Part, Shown
 
 class Horoscope:
     oracle = False
-    blind = False
+    empty = False
 
     def __init__(self, spec, session, settings):
         spec.only({"sign"})

@@ -73,7 +73,7 @@ def test_the_scorer_that_is_the_measure_reaches_the_best_and_its_opposite_the_wo
         assert one.curve.points[0].best.value == pytest.approx(lengths.mean())
     assert longest.curve.points[-1].best.value == pytest.approx(lengths.max(axis=1).mean())
     assert shortest.curve.points[-1].best.value == pytest.approx(lengths.min(axis=1).mean())
-    assert longest.curve.points[2].headroom.value == pytest.approx(1.0)
+    assert longest.curve.points[2].oracle_share.value == pytest.approx(1.0)
     assert longest.p_holm[2] < 0.01 < random.p_holm[2]
     np.testing.assert_allclose(found.expected[:, 0, -1], lengths.max(axis=1))
 
@@ -263,12 +263,12 @@ def test_the_gain_that_is_told_is_one_of_picking(n, ks, k, marked):
     pairs, samples = world(12, n)
     found = best_of_n(pairs, samples, ["longest"], qualities=[Longness()], ks=ks, root=None)
     table, notes = told(found)
-    assert f"gain and headroom at k = {k}." in notes
-    gain, headroom = table.rows[0][-3], table.rows[0][-1]
+    assert f"gain and oracle share at k = {k}." in notes
+    gain, oracle_share = table.rows[0][-3], table.rows[0][-1]
     assert gain.startswith("≈") == marked
     if k > 1:
         assert gain.strip("≈").startswith("+")
-        assert headroom.startswith("≈") == marked
+        assert oracle_share.startswith("≈") == marked
 
 
 def test_a_size_that_is_over_half_of_a_poor_questions_samples_is_not_told():
@@ -276,7 +276,7 @@ def test_a_size_that_is_over_half_of_a_poor_questions_samples_is_not_told():
     poor = (*samples.of_row[0][:6], Sample("unreadable"), Sample("unreadable"))
     held = Samples("file", samples.rows, (poor, *samples.of_row[1:]))
     found = best_of_n(pairs, held, ["longest"], qualities=[Longness()], ks=[2, 4], root=None)
-    assert "gain and headroom at k = 2." in told(found)[1]
+    assert "gain and oracle share at k = 2." in told(found)[1]
 
 
 @pytest.mark.parametrize(

@@ -516,9 +516,9 @@ def call(it: TrainingReward, *texts: str, ends: bool = True) -> list[float | Non
 
 def test_answers_without_an_end_get_what_was_asked_for() -> None:
     assert call(function(), "Tea.", ends=False) == [4.0]
-    assert call(function(no_end="mask"), "Tea.", ends=False) == [None]
-    assert call(function(no_end=-1.0), "Tea.", ends=False) == [-1.0]
-    assert call(function(no_end=-1.0), "Tea.") == [4.0]
+    assert call(function(missing_eos="mask"), "Tea.", ends=False) == [None]
+    assert call(function(missing_eos=-1.0), "Tea.", ends=False) == [-1.0]
+    assert call(function(missing_eos=-1.0), "Tea.") == [4.0]
 
 
 def test_an_answer_is_read_as_every_reward_reads_it() -> None:

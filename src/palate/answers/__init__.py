@@ -1,6 +1,6 @@
 """Answers of a policy: who gives them, drawn once, kept by number."""
 
-from palate.answers.drawing import Shown, draw_samples, policy_prompt, shown_to_policy
+from palate.answers.drawing import ShownParts, draw_samples, policy_prompt, shown_to_policy
 from palate.answers.obtain_samples import DRAWN, samples_of
 from palate.answers.policies import (
     Guidance,
@@ -18,7 +18,7 @@ __all__ = [
     "MissingSamples",
     "Sample",
     "Samples",
-    "Shown",
+    "ShownParts",
     "build_policy",
     "check_number",
     "draw_samples",

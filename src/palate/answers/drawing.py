@@ -15,10 +15,10 @@ from palate.records import Context, Message, Part, Question
 from palate.seeding import digest
 from palate.stores import Store
 
-Shown = Callable[[Question], tuple[Part, ...]]
+ShownParts = Callable[[Question], tuple[Part, ...]]
 
 
-def shown_to_policy(context: Context, pairs: Dataset, seed: int) -> Shown | None:
+def shown_to_policy(context: Context, pairs: Dataset, seed: int) -> ShownParts | None:
     """Return what a context shows the policy of each row's user; None where that is nothing.
 
     Raises `UsageError` for a context that shows gold, which no policy has, and for one that shows
@@ -27,7 +27,7 @@ def shown_to_policy(context: Context, pairs: Dataset, seed: int) -> Shown | None
     refuse_draws(context, context.spec)
     if context.oracle:
         raise UsageError(f"{context.spec} shows what only a judge may see; choose another context")
-    if context.blind:
+    if context.empty:
         return None
     rows = make_rows(pairs, context, seed=seed)
     rows.prepare()
@@ -35,14 +35,14 @@ def shown_to_policy(context: Context, pairs: Dataset, seed: int) -> Shown | None
     return lambda question: rows[place[question.id]].slate.shown
 
 
-def policy_prompt(question: Question, shown: Shown | None) -> tuple[Message, ...]:
+def policy_prompt(question: Question, shown_parts: ShownParts | None) -> tuple[Message, ...]:
     """Return the messages a policy is asked a question by: what it is shown, then the question.
 
     >>> question = Question(id="1", user_id="ann", text="Tea?")
     >>> [message.content for message in policy_prompt(question, None)]
     ['Tea?']
     """
-    return render(question.messages, shown(question) if shown else ())
+    return render(question.messages, shown_parts(question) if shown_parts else ())
 
 
 def refuse_draws(drawing: object, spec: str, command: str = "best-of-n") -> None:
@@ -58,7 +58,7 @@ def draw_samples(
     pairs: Dataset,
     n: int,
     store: Store,
-    shown: Shown | None = None,
+    shown_parts: ShownParts | None = None,
     progress: Progress | None = None,
     *,
     named: str | None = None,
@@ -85,7 +85,7 @@ def draw_samples(
     requests: dict[str, tuple[tuple[Message, ...], GuideInput | None]] = {}
     keys: list[str | None] = []
     for k, row in enumerate(pairs.rows):
-        prompt = policy_prompt(row, shown)
+        prompt = policy_prompt(row, shown_parts)
         plain = [(message.role, message.content) for message in prompt]
         read = None if guide_inputs is None else guide_inputs[k]
         if guide_inputs is not None and read is None:

@@ -33,15 +33,15 @@ def samples_of(
         return policy if n is None else policy.first(n)
     session, settings = work.session, work.settings
     built = build_policy(policy, session, settings)
-    shown = shown_to_policy(work.context(context), pairs, settings.seed)
-    named = built.spec if shown is None else f"{built.spec} shown {context}"
+    shown_parts = shown_to_policy(work.context(context), pairs, settings.seed)
+    named = built.spec if shown_parts is None else f"{built.spec} shown {context}"
     named = named if settings.seed == 0 else f"{named} seed {settings.seed}"
     drawn = draw_samples(
         built,
         pairs,
         DRAWN if n is None else n,
         session.store,
-        shown,
+        shown_parts,
         work.start(f"sampling {named}"),
         named=named,
     )

@@ -1,4 +1,4 @@
-"""Who answers the questions: a language model, sampled."""
+"""The policies that answer questions: language models, sampled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What guidance costs: guided writing and plain writing of the same prompts, in one process."""
+"""The cost of guidance: guided writing and plain writing of the same prompts, in one process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from palate.guidance import (
     Writing,
     write,
 )
-from palate.guidance.teacher_forcing import Forced, fused_sums
+from palate.guidance.teacher_forcing import TeacherForced, fused_sums
 from palate.models import import_torch
 from palate.records import Progress, Settings, Slate
 from palate.specs import Reference
@@ -173,7 +173,7 @@ def _ways(
     rows = [GuidedRow(prompt, Reading(EMPTY, (prompt,)), k) for k in range(case.rows)]
     if case.name.startswith("decoder"):
         shift = range(case.rows)
-        forced = [Forced(prompt, (prompt,), (*response[k:], *response[:k])) for k in shift]
+        forced = [TeacherForced(prompt, (prompt,), (*response[k:], *response[:k])) for k in shift]
 
         def score(weights: Sequence[float]) -> Callable[[], object]:
             return lambda: fused_sums(PRESETS["genarm"], policy, guide, forced, weights)

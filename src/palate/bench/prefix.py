@@ -1,4 +1,4 @@
-"""What reading shared beginnings once saves: the same work three ways, in one process."""
+"""The gain of reading shared beginnings once: the same work three ways, in one process."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from palate.engines import LocalModel
 from palate.engines.local.read_mode import find_read_mode
-from palate.engines.local.threads import Turns
+from palate.engines.local.threads import FairLock
 from palate.errors import SpecError
 from palate.models import choose_device, choose_dtype, import_torch, import_transformers
 from palate.records import Settings
@@ -64,7 +64,7 @@ class RandomModel(LocalModel):
         self.device = choose_device(settings.device)
         self.dtype = choose_dtype(settings.dtype, self.device)
         self.budget, self.layers = settings.batch_tokens, 1
-        self.turns, self.users, self._counting = Turns(), 0, threading.Lock()
+        self.turns, self.users, self._counting = FairLock(), 0, threading.Lock()
         config = transformers.LlamaConfig(
             max_position_embeddings=POSITIONS, tie_word_embeddings=size != "8b", **SHAPES[size]
         )

@@ -1,4 +1,4 @@
-"""What is measured: prompts and responses of real words, of seeded lengths."""
+"""The work that is measured: prompts and responses of real words, of seeded lengths."""
 
 from __future__ import annotations
 

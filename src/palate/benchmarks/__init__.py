@@ -1,4 +1,4 @@
-"""What is evaluated: declared benchmarks, files, and their mirrored couples."""
+"""Declared benchmarks, files, and their mirrored couples."""
 
 from palate.benchmarks.benchmark import Benchmark, LoadOptions
 from palate.benchmarks.dataset import Dataset, need_pairs

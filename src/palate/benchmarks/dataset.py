@@ -124,7 +124,7 @@ class Dataset:
             skip_bad_rows=skip_bad_rows,
             order_as_in_file=order_as_in_file,
         )
-        made = cls(
+        dataset = cls(
             name,
             loaded.rows,
             bad_rows=loaded.bad_rows,
@@ -133,7 +133,7 @@ class Dataset:
             order_as_in_file=order_as_in_file,
             reading=str(loaded.reading) if loaded.reading else None,
         )
-        return as_mirrored(made)
+        return as_mirrored(dataset)
 
     @cached_property
     def pairs(self) -> tuple[PreferencePair, ...]:

@@ -109,20 +109,22 @@ def bench(
     settings = flags.make_settings(0, dtype or "bfloat16", device, batch_tokens=batch_tokens)
     if decoding:
         some = cases.among(CASES, QUICK_CASES)
-        with bars() as shown:
+        with bars() as display:
             measured = bench_decoding(
-                model, settings=settings, cases=some, progress=shown.start("bench")
+                model, settings=settings, cases=some, progress=display.start("bench")
             )
         table = Table("guidance", DECODING, [_guided(one) for one in measured], GUIDED_NOTES, 2)
         show([table], form, [asdict(one) for one in measured])
         return
     shapes = cases.among(FULL, QUICK)
-    with bars() as shown:
-        found = bench_prefix(model, cases=shapes, settings=settings, progress=shown.start("bench"))
-    table = Table("shared prefixes", COLUMNS, [_row(one) for one in found], NOTES, 2)
-    show([table], form, [asdict(one) for one in found])
+    with bars() as display:
+        measures = bench_prefix(
+            model, cases=shapes, settings=settings, progress=display.start("bench")
+        )
+    table = Table("shared prefixes", COLUMNS, [_row(one) for one in measures], NOTES, 2)
+    show([table], form, [asdict(one) for one in measures])
     if picture is not None:
-        plot_bench(found, picture)
+        plot_bench(measures, picture)
 
 
 def _guided(bench: DecodingBench) -> list[str]:

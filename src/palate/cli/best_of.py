@@ -93,7 +93,7 @@ def best_of(
         check_picture(picture)
     settings = computing.settings()
     (pairs,) = loading.load_all([benchmark], computing.seed)
-    with computing.session() as session, bars(session.ledger.progress) as shown:
+    with computing.session() as session, bars(session.ledger.progress) as display:
         result = best_of_n(
             pairs,
             source,
@@ -108,7 +108,7 @@ def best_of(
             session=session,
             settings=settings,
             retry_unscored=computing.retry_unscored,
-            start=shown.start,
+            start=display.start,
         )
     if spent := session.ledger.line():
         err.print(f"endpoints: {spent}", highlight=False)

@@ -13,8 +13,8 @@ from palate.cli.compute_options import Devices
 from palate.cli.console import bars, err, show
 from palate.cli.flatten import flatten_options
 from palate.construction import build_own_text
-from palate.construction.own_text.build import ADAPT_ROWS
 from palate.construction.own_text.pairing import OTHERS
+from palate.construction.own_text.pipeline import ADAPT_ROWS
 from palate.reports import Form
 from palate.reports.kinds.own_text import tables as own_text_tables
 from palate.reports.kinds.own_text import warning as own_text_warning
@@ -63,7 +63,10 @@ def own_text(
     A model's answers are drawn once and kept as they come: the same call goes on after a stop.
     """
     settings = devices.settings()
-    with Session(cache=cache, max_cost=max_cost) as session, bars(session.ledger.progress) as shown:
+    with (
+        Session(cache=cache, max_cost=max_cost) as session,
+        bars(session.ledger.progress) as display,
+    ):
         build = build_own_text(
             source,
             output,
@@ -76,7 +79,7 @@ def own_text(
             root=root,
             session=session,
             settings=settings,
-            start=shown.start,
+            start=display.start,
         )
     if spent := session.ledger.line():
         err.print(f"endpoints: {spent}", highlight=False)

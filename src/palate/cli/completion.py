@@ -1,4 +1,4 @@
-"""What a shell offers when a value is completed: the kinds that are installed."""
+"""The values that a shell offers to complete: the kinds that are installed."""
 
 from collections.abc import Callable
 from functools import partial

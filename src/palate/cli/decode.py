@@ -66,7 +66,7 @@ def decode(
     """
     settings = computing.settings()
     (pairs,) = loading.load_all([benchmark], computing.seed)
-    with computing.session() as session, bars(session.ledger.progress) as shown:
+    with computing.session() as session, bars(session.ledger.progress) as display:
         result = guide(
             pairs,
             guiding.policy,
@@ -82,7 +82,7 @@ def decode(
             session=session,
             settings=settings,
             retry_unscored=computing.retry_unscored,
-            start=shown.start,
+            start=display.start,
         )
     if spent := session.ledger.line():
         err.print(f"endpoints: {spent}", highlight=False)

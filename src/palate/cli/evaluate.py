@@ -143,7 +143,7 @@ def _show(grid: Grid, reported: Reported, root: Path) -> None:
 
 
 def _size(cells: Sequence[PlannedCell]) -> str:
-    runs = [cell for cell in cells if not cell.meaningless]
+    runs = [cell for cell in cells if not cell.not_applicable]
     scorers = len({cell.scorer for cell in runs})
     contexts = ", ".join(dict.fromkeys(context_name(cell.context) for cell in runs))
     calls = sum(cell.calls for cell in runs)
@@ -186,10 +186,10 @@ def _print_plan(
         times = f" × {cell.draws} draws" if cell.draws > 1 else ""
         if cell.rate_undecided and (undecided := len(cell.benchmark.undecided_to_rate)):
             times += f" + {undecided:,} undecided"
-        fate = "no meaning: nothing shown" if cell.meaningless else f"{rows:,} rows{times}"
+        fate = "no meaning: nothing shown" if cell.not_applicable else f"{rows:,} rows{times}"
         show_text(f"{cell.benchmark.name}  {cell.scorer}  {cell.context}  {fate}")
     show_text(f"runs go under {output}/")
-    first = next((cell for cell in cells if not cell.meaningless), None)
+    first = next((cell for cell in cells if not cell.not_applicable), None)
     if first is None:
         return
     show_text(f"\nthe first prompt of {first.scorer} under {first.context}:\n")

@@ -80,7 +80,7 @@ def export_folder(
         bars(session.ledger.progress) as shown,
     ):
         shown.start(f"prompts for {TARGETS[to].title}")
-        made = export(
+        exported = export(
             pairs,
             told.policy,
             scorer,
@@ -101,11 +101,11 @@ def export_folder(
     if spent:
         err.print(f"endpoints: {spent}", highlight=False)
     show_text(
-        f"{made.folder}: {made.train_rows:,} prompts of {made.train_users:,} users to train "
-        f"on, {made.held_out_rows:,} of {made.held_out_users:,} others held out\n"
-        f"serve:  {made.serve}\n"
-        f"train:  cd {quote(str(made.folder))} && {made.start}"
-        + (f"\nmakes:  {made.updates}" if made.updates else "")
+        f"{exported.folder}: {exported.train_rows:,} prompts of {exported.train_users:,} users "
+        f"to train on, {exported.held_out_rows:,} of {exported.held_out_users:,} others held out\n"
+        f"serve:  {exported.serve}\n"
+        f"train:  cd {quote(str(exported.folder))} && {exported.start}"
+        + (f"\nmakes:  {exported.updates}" if exported.updates else "")
     )
 
 

@@ -53,16 +53,15 @@ class LazyCommand(TyperCommand):
         if extra.get("resilient_parsing"):
             flag = args[-1] if args else ""
             return (command_of(flag) or self.load()).make_context(info_name, args, parent, **extra)
-        name = info_name or ""
-        refuse_old(name, args)
+        path, root = [info_name or ""], parent
+        while root is not None and root.parent is not None:
+            path, root = [root.info_name, *path], root.parent
+        refuse_old(" ".join(path), args)
         command = self.load()
         if not isinstance(command, TyperGroup):
             if "--help-all" not in args:
                 _hide_rare(command)
-            path, root = [name], parent
-            while root is not None and root.parent is not None:
-                path, root = [root.info_name, *path], root.parent
-            commands = [name] if root is None else root.command.list_commands(root)
+            commands = path if root is None else root.command.list_commands(root)
             extra["default_map"] = file_options(path, _options(command), args, commands)
         context = command.make_context(info_name, args, parent, **extra)
         refuse_non_finite(context)

@@ -69,7 +69,7 @@ def learning_curve(
     pairs = load_benchmark(
         benchmark, mirrored=mirrors, seed=devices.seed, options=reading.options()
     )
-    with bars(default_session().ledger.progress) as shown:
+    with bars(default_session().ledger.progress) as display:
         curve = measure(
             pairs,
             model,
@@ -80,7 +80,7 @@ def learning_curve(
             majority=compared.majority,
             root=output,
             settings=devices.settings(),
-            progress=shown.start(f"learning curves on {pairs.name}"),
+            progress=display.start(f"learning curves on {pairs.name}"),
         )
     show(curve_tables(curve), form, curve.document())
     if picture is not None:

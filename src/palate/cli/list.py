@@ -14,7 +14,7 @@ from palate.contexts import GROUP as CONTEXTS
 from palate.learning.p_dpo import METHOD as P_DPO
 from palate.learning.p_dpo import train_p_dpo
 from palate.learning.personal import GROUP as METHODS
-from palate.quality.build import GROUP as QUALITIES
+from palate.quality.from_spec import GROUP as QUALITIES
 from palate.reports import Form, Table
 from palate.runs import as_document
 from palate.scorers import GROUP as SCORERS

@@ -36,7 +36,7 @@ def trainer(method: str) -> Callable[..., None]:
         rows: RowsToRead,
         devices: Devices,
     ) -> None:
-        made = learn(
+        trained = learn(
             method,
             data,
             output,
@@ -47,12 +47,12 @@ def trainer(method: str) -> Callable[..., None]:
             leave_out=users.leave_out or (),
             options=_read(given or []),
         )
-        left_out = made.n_users_left_out
+        left_out = trained.n_users_left_out
         typer.echo(
-            f"{output}: {method} from {made.n_pairs:,} choices of {made.n_users:,} users"
+            f"{output}: {method} from {trained.n_pairs:,} choices of {trained.n_users:,} users"
             + (f", {left_out:,} users left out" if left_out else "")
         )
-        chosen = ", ".join(f"{name} {value}" for name, value in made.options.items())
+        chosen = ", ".join(f"{name} {value}" for name, value in trained.options.items())
         typer.echo(f"options: {chosen}" if chosen else "no options")
 
     run.__doc__ = f"Train {method} on users' choices."
@@ -73,7 +73,7 @@ def adapt(
 ) -> None:
     """Learn a state for every user of a file, all in one job."""
     settings, pairs = devices.settings(), rows.load(choices)
-    with bars(default_session().ledger.progress) as shown:
+    with bars(default_session().ledger.progress) as display:
         states = adapt_to(
             model,
             pairs,
@@ -81,7 +81,7 @@ def adapt(
             reference=reference,
             split=rows.split,
             settings=settings,
-            progress=shown.start(f"{len(pairs.pairs):,} choices"),
+            progress=display.start(f"{len(pairs.pairs):,} choices"),
         )
     n = len(states.keys)
     typer.echo(f"{output}: {n:,} users, {states.bytes_each:,.0f} bytes of state each")

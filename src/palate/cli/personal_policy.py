@@ -37,9 +37,9 @@ class PolicyRecipe(RecipeOptions):
         DEFAULT.alpha
     )
     beta: Annotated[float, typer.Option(help="Of DPO.")] = DEFAULT.beta
-    spread: Annotated[
+    prior_std: Annotated[
         float, typer.Option(help="How far users may differ, in sizes of a word's vector.")
-    ] = DEFAULT.spread
+    ] = DEFAULT.prior_std
     rate: Annotated[
         float, typer.Option(help="Learning rate of the soft tokens, in the same unit.")
     ] = DEFAULT.rate
@@ -57,7 +57,7 @@ def train_policy(
     devices: Devices,
 ) -> None:
     """Train a language model with soft tokens per user (P-DPO), a reward for every token."""
-    made = learn(
+    trained = learn(
         METHOD,
         data,
         output,
@@ -68,12 +68,12 @@ def train_policy(
         leave_out=users.leave_out or (),
         options=asdict(recipe),
     )
-    left_out = made.n_users_left_out
+    left_out = trained.n_users_left_out
     typer.echo(
-        f"{steps_of(made)}{made.n_pairs:,} choices of {made.n_users:,} users"
+        f"{steps_of(trained)}{trained.n_pairs:,} choices of {trained.n_users:,} users"
         + (f", {left_out:,} users left out" if left_out else "")
-        + (f" ({made.n_too_long:,} choices too long)" if made.n_too_long else "")
-        + loss_of(made)
+        + (f" ({trained.n_too_long:,} choices too long)" if trained.n_too_long else "")
+        + loss_of(trained)
     )
-    typer.echo(f"states of the users trained on: {made.folder / USERS}")
-    typer.echo(f"evaluate it with: palate evaluate -s personal:{made.folder} …")
+    typer.echo(f"states of the users trained on: {trained.folder / USERS}")
+    typer.echo(f"evaluate it with: palate evaluate -s personal:{trained.folder} …")

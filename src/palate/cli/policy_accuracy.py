@@ -107,7 +107,7 @@ def policy_accuracy(
     method, weights = steered.law(), steered.numbers()
     settings = computing.settings()
     (pairs,) = loading.load_all([benchmark], computing.seed)
-    with computing.session() as session, bars(session.ledger.progress) as shown:
+    with computing.session() as session, bars(session.ledger.progress) as display:
         result = measure(
             pairs,
             written_by.policy,
@@ -123,7 +123,7 @@ def policy_accuracy(
             session=session,
             settings=settings,
             retry_unscored=computing.retry_unscored,
-            start=shown.start,
+            start=display.start,
             announce=_announce,
         )
     if spent := session.ledger.line():

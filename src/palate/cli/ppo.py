@@ -22,7 +22,7 @@ from palate.reports.pictures import check_picture
 from palate.reports.plot import plot
 from palate.scorers import GROUP as SCORERS
 from palate.trainers.algorithms import PolicyTraining
-from palate.trainers.reward_function import read_no_end
+from palate.trainers.reward_function import read_missing_eos
 from palate.trainers.settings import EvaluationOptions, RewardOptions
 from palate.uses.ppo import ppo as train
 
@@ -175,7 +175,7 @@ class RewardFlags:
     def options(self) -> RewardOptions:
         """Return them checked."""
         return RewardOptions(
-            "raw" if self.raw else "base", read_no_end(self.missing_eos), self.max_unscored
+            "raw" if self.raw else "base", read_missing_eos(self.missing_eos), self.max_unscored
         )
 
 
@@ -204,7 +204,7 @@ def ppo(
     settings = computing.settings()
     others = [] if held_out.evaluate_on is None else [held_out.evaluate_on]
     loaded = loading.load_all([benchmark, *others], computing.seed)
-    with computing.session() as session, bars(session.ledger.progress) as shown:
+    with computing.session() as session, bars(session.ledger.progress) as display:
         result = train(
             loaded[0],
             what.policy,
@@ -222,7 +222,7 @@ def ppo(
             session=session,
             settings=settings,
             retry_unscored=computing.retry_unscored,
-            start=shown.start,
+            start=display.start,
         )
     if spent := session.ledger.line():
         err.print(f"endpoints: {spent}", highlight=False)

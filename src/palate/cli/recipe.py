@@ -1,4 +1,4 @@
-"""What may stand in a file: options that rarely change, in `palate.toml` or `--recipe FILE`."""
+"""Options that rarely change, read from `palate.toml` or `--recipe FILE`."""
 
 from __future__ import annotations
 

@@ -24,6 +24,7 @@ RENAMED: Mapping[str, Mapping[str, str]] = {
         trainer: f"--to {trainer}: palate export --to {trainer} …"
         for trainer in ("trl", "verl", "openrlhf")
     },
+    "train p-dpo": {"--spread": "--prior-std"},
     "selfcheck": {"decoding": "python -m pytest tests/guidance, in a clone"},
 }
 """By command, the old word and what is written now."""

@@ -68,7 +68,7 @@ def train_a_classifier(
     devices: Devices,
 ) -> None:
     """Train a Bradley–Terry reward model with a classification head through TRL."""
-    made = learn(
+    trained = learn(
         "classifier",
         data,
         output,
@@ -78,8 +78,8 @@ def train_a_classifier(
         leave_out=leave_out or (),
         options=asdict(recipe),
     )
-    _echo_pairs(made, recipe.max_length)
-    typer.echo(f"evaluate it with: palate evaluate -s classifier:{_as_reference(made.folder)} …")
+    _echo_pairs(trained, recipe.max_length)
+    typer.echo(f"evaluate it with: palate evaluate -s classifier:{_as_reference(trained.folder)} …")
 
 
 @flatten_options
@@ -95,7 +95,7 @@ def train_token_rewards(
 ) -> None:
     """Train a reward for every token (GenARM) through TRL."""
     options = {name: value for name, value in asdict(recipe).items() if value is not None}
-    made = learn(
+    trained = learn(
         "autoregressive",
         data,
         output,
@@ -105,8 +105,8 @@ def train_token_rewards(
         leave_out=leave_out or (),
         options=options,
     )
-    _echo_pairs(made, recipe.max_length)
-    spec = f"autoregressive:{_as_reference(made.folder)}?beta={recipe.beta:g}"
+    _echo_pairs(trained, recipe.max_length)
+    spec = f"autoregressive:{_as_reference(trained.folder)}?beta={recipe.beta:g}"
     typer.echo(f'evaluate it with: palate evaluate -s "{spec}" …')
 
 
@@ -128,7 +128,7 @@ def train_a_planner(
     devices: Devices,
 ) -> None:
     """Train a planner: from question and profile to what this user expects of an answer."""
-    made = learn(
+    trained = learn(
         "planner",
         data,
         output,
@@ -139,10 +139,11 @@ def train_a_planner(
         options={**asdict(recipe), "disjoint_from": disjoint_from or ()},
     )
     typer.echo(
-        f"{steps_of(made)}{made.n_pairs:,} rows ({made.n_without:,} without aspects or profile and "
-        f"{made.n_too_long:,} over {recipe.max_length} tokens left out){loss_of(made)}"
+        f"{steps_of(trained)}{trained.n_pairs:,} rows ({trained.n_without:,} without aspects or "
+        f"profile and {trained.n_too_long:,} over {recipe.max_length} tokens left out)"
+        f"{loss_of(trained)}"
     )
-    typer.echo(f"use it with: palate evaluate -c plan:{_as_reference(made.folder)} …")
+    typer.echo(f"use it with: palate evaluate -c plan:{_as_reference(trained.folder)} …")
 
 
 def _echo_pairs(made: TrainedModel, max_length: int) -> None:

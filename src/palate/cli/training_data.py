@@ -1,4 +1,4 @@
-"""What every command that learns takes: rows, users who are left out, and a bar meanwhile."""
+"""Options of every command that learns: rows, users who are left out; and a bar meanwhile."""
 
 from __future__ import annotations
 

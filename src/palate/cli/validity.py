@@ -40,14 +40,14 @@ def validity(
     """
     if picture is not None:
         check_picture(picture)
-    with bars() as shown:
+    with bars() as display:
         result = measure(
             roots,
             k,
             metrics=metric or METRICS,
             seed=seed,
             root=roots[0],
-            progress=shown.start("rankings"),
+            progress=display.start("rankings"),
         )
     show(validity_tables(result), form, result.document())
     if picture is not None:

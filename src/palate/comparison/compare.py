@@ -18,7 +18,7 @@ from palate.runs import Run, RunLabel, Summary, Tabular, Test, Verdicts, load_ru
 from palate.scorers import is_baseline
 
 LEAST_COMMON = 0.9
-Given = Run | Path | str
+RunSource = Run | Path | str
 Key = tuple[str, str]
 """Id and content of a row."""
 
@@ -75,7 +75,7 @@ class Comparison(Tabular):
         return Tests(runs=tuple(run.summary for run in self.runs), tests=self.tests)
 
 
-def compare(runs: Given | Iterable[Given]) -> Comparison:
+def compare(runs: RunSource | Iterable[RunSource]) -> Comparison:
     """Test every two scorers on their common pairs of one benchmark under one context.
 
     Runs are given as such, or by folders at or under which they lie. Rows are paired by id and

@@ -11,7 +11,7 @@ HASHED = {
     "rows": "rows",
     "columns": "columns",
     "fingerprints": "model or code",
-    "shown_by": "what the context is made with",
+    "context_fingerprint": "what the context is made with",
 }
 """Parts of a run's identity whose values tell a reader nothing, in words."""
 

@@ -15,7 +15,7 @@ from palate.records import Context, Judge, Scorer, Settings
 from palate.runs import Run
 from palate.session import Session
 
-Rows: TypeAlias = str | Path | Dataset
+Data: TypeAlias = str | Path | Dataset
 Rater: TypeAlias = str | Scorer | Judge
 
 
@@ -34,7 +34,7 @@ class EvaluateOptions(TypedDict, total=False):
 
 @overload  # A text is also an iterable of texts.
 def evaluate(  # type: ignore[overload-overlap]
-    benchmarks: Rows,
+    benchmarks: Data,
     scorers: Rater,
     contexts: str | Context,
     *,
@@ -45,7 +45,7 @@ def evaluate(  # type: ignore[overload-overlap]
 
 @overload
 def evaluate(
-    benchmarks: Rows | Sequence[Rows],
+    benchmarks: Data | Sequence[Data],
     scorers: str | Iterable[str],
     contexts: str | Iterable[str] | None = None,
     **how: Unpack[EvaluateOptions],
@@ -53,7 +53,7 @@ def evaluate(
 
 
 def evaluate(
-    benchmarks: Rows | Sequence[Rows],
+    benchmarks: Data | Sequence[Data],
     scorers: Rater | Iterable[str],
     contexts: str | Context | Iterable[str] | None = None,
     *,

@@ -1,4 +1,4 @@
-"""What a grid shows of each scorer under each context, in a word."""
+"""The finding of each scorer under each context of a grid: a word, with its controls."""
 
 from __future__ import annotations
 

@@ -18,8 +18,8 @@ from palate.evaluation import (
     Twice,
     Work,
     evaluated,
-    meaningless,
     need_choices,
+    not_applicable,
     refuse,
     spec_of,
     with_states,
@@ -47,7 +47,7 @@ class PlannedCell(NamedTuple):
     benchmark: Dataset
     scorer: str
     context: str
-    meaningless: bool
+    not_applicable: bool
     draws: int = 1
     """How often a row is judged: once for each stranger that it is given."""
     calls: int = 0
@@ -173,8 +173,8 @@ def plan_grid(
     for pairs in benchmarks:
         need_pairs(pairs.rows, pairs.name)
     built = [work.context(text) for text in dict.fromkeys(contexts or POSTS)]
-    shown = list({context.spec: context for context in built}.values())
-    refuse_other_draws(context.spec for context in shown)
+    distinct = list({context.spec: context for context in built}.values())
+    refuse_other_draws(context.spec for context in distinct)
     given = dict.fromkeys(str(Spec.parse(scorer)) for scorer in scorers)
     texts = [spec for text in given for spec in with_states(text, work.scorer(text))]
     cells = []
@@ -186,9 +186,9 @@ def plan_grid(
         planned.add(spec_of(scorer, text))
         for pairs in benchmarks:
             need_choices(scorer, pairs, text)
-            wanted = shown if contexts is not None else _usual(scorer, text, pairs, shown)
+            wanted = distinct if contexts is not None else _usual(scorer, text, pairs, distinct)
             cells += [_cell(pairs, text, scorer, c, rate_undecided) for c in wanted]
-    if cells and all(cell.meaningless for cell in cells):
+    if cells and all(cell.not_applicable for cell in cells):
         raise UsageError(
             f"{cells[0].scorer} has no meaning where nothing is shown; add -c profile:5"
         )
@@ -200,8 +200,8 @@ def _usual(
 ) -> list[Context]:
     """Return the contexts of a scorer for which none is named."""
     if isinstance(scorer, HasStates) or not any(row.profile for row in pairs.rows):
-        posts = [context for context in posts if context.blind]
-    usual = [c for c in posts if not meaningless(info_of(scorer, text), c)]
+        posts = [context for context in posts if context.empty]
+    usual = [c for c in posts if not not_applicable(info_of(scorer, text), c)]
     if not usual:
         raise UsageError(
             f"{text} needs text of the user, and {pairs.name} holds no posts; name a context by -c"
@@ -213,7 +213,7 @@ def _cell(
     pairs: Dataset, text: str, scorer: Scorer | Judge, context: Context, rate_undecided: bool
 ) -> PlannedCell:
     info = info_of(scorer, text)
-    void = meaningless(info, context)
+    void = not_applicable(info, context)
     if not void:
         refuse(info, context, text)
     draws = getattr(context, "draws", 1) * getattr(scorer, "draws", 1)
@@ -252,7 +252,7 @@ def run_grid(cells: Sequence[PlannedCell], work: Work, twice: Twice = USUAL) -> 
             rate_undecided=cell.rate_undecided,
         )
         for cell in cells
-        if not cell.meaningless
+        if not cell.not_applicable
     ]
-    missing = tuple((c.benchmark.name, c.scorer, c.context) for c in cells if c.meaningless)
+    missing = tuple((c.benchmark.name, c.scorer, c.context) for c in cells if c.not_applicable)
     return Grid(tuple(runs), missing, tuple(gains_of(runs, missing)))

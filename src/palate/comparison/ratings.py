@@ -144,19 +144,19 @@ def _items(run: Run, verdicts: Verdicts) -> tuple[_Items, int, tuple[float, floa
             "holds a rating; if the data do, run `palate evaluate` again (nothing is computed "
             "twice)"
         )
-    at = places[rows]
+    ranked = places[rows]
     keys = verdicts.keys
     ids = [keys[k][0] for k in rows.tolist()]
-    scales, guessed = _scales(ids, columns.ratings[at], columns.scales[at])
-    rated, ends = columns.ratings[at].ravel(), np.repeat(scales, 2, axis=0)
+    scales, guessed = _scales(ids, columns.ratings[ranked], columns.scales[ranked])
+    rated, ends = columns.ratings[ranked].ravel(), np.repeat(scales, 2, axis=0)
     given = np.flatnonzero(~np.isnan(rated))
     # Users by name and items by content: no figure may depend on the file's order.
     who = np.repeat(np.unique(verdicts.users[rows], return_inverse=True)[1], 2)
     asked = np.repeat(verdicts.question_codes[rows], 2)
-    what = columns.responses[at].ravel()
+    what = columns.responses[ranked].ravel()
     # Stable, so that within one item the rows stay in the order of their ids.
     given = given[np.lexsort((who[given], what[given]))]
-    scores = columns.scores[at].ravel()[given]
+    scores = columns.scores[ranked].ravel()[given]
     users, responses, questions = who[given], what[given], asked[given]
     new = np.ones(len(users), dtype=bool)
     new[1:] = (responses[1:] != responses[:-1]) | (users[1:] != users[:-1])

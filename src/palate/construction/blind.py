@@ -1,4 +1,4 @@
-"""How often scorers are right that know neither user nor question."""
+"""Accuracy of scorers that know neither user nor question."""
 
 from __future__ import annotations
 

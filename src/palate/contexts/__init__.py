@@ -1,6 +1,5 @@
 """Which part of the user a scorer is shown, one file each."""
 
-from palate.contexts.build import GROUP, build_context
 from palate.contexts.controls import (
     NOTHING,
     of_stranger,
@@ -10,6 +9,7 @@ from palate.contexts.controls import (
     usual_name,
     with_controls,
 )
+from palate.contexts.from_spec import GROUP, build_context
 from palate.contexts.plan import PlanContext
 
 __all__ = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from palate.contexts.build import build_context
+from palate.contexts.from_spec import build_context
 from palate.errors import SpecError, UsageError
 from palate.records import Settings
 from palate.session import Session
@@ -61,7 +61,7 @@ def with_controls(contexts: Sequence[str], session: Session, settings: Settings)
     for text in contexts:
         built = build_context(text, session, settings)
         listed.append(built.spec)
-        if built.blind or built.oracle or shows(built.spec) == "stranger":
+        if built.empty or built.oracle or shows(built.spec) == "stranger":
             continue
         try:
             listed.append(build_context(of_stranger(built.spec), session, settings).spec)

@@ -1,4 +1,4 @@
-"""What the user chose before: k of their past choices, or of a stranger's."""
+"""The user's past choices, k of them, or of a stranger's."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Examples:
     """
 
     oracle = False
-    blind = False
+    empty = False
     needs = ("choices",)
 
     def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:

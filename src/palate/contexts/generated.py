@@ -33,7 +33,7 @@ class GeneratedContext(ABC):
     """
 
     oracle = False
-    blind = False
+    empty = False
     kind: PartKind
     default: Mapping[str, str | int]
     """Options as they are where they are not given; `k` choices or posts are read."""

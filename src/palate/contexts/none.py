@@ -11,7 +11,7 @@ class NoContext:
     """Shows nothing: what a gain is measured against."""
 
     oracle = False
-    blind = True
+    empty = True
 
     def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
         del settings

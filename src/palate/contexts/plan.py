@@ -1,4 +1,4 @@
-"""What the user probably expects of an answer, inferred by a language model from their profile."""
+"""An expectation of the user's, inferred by a language model from their profile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the user wrote before: their k most relevant posts, or as many words of a stranger's."""
+"""The user's earlier texts: their k most relevant posts, or as many words of a stranger's."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Profile:
     """
 
     oracle = False
-    blind = False
+    empty = False
     needs = ("posts",)
 
     def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:

@@ -16,7 +16,7 @@ class Rubric:
     """
 
     oracle = True
-    blind = False
+    empty = False
     needs = ("aspects",)
 
     def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:

@@ -1,4 +1,4 @@
-"""What is embedded: one response to one question."""
+"""One response to one question, as it is embedded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a response is written, counted: a source of vectors without a model."""
+"""Counts of how a response is written: a source of vectors without a model."""
 
 from __future__ import annotations
 

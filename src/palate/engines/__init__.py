@@ -1,4 +1,4 @@
-"""Who runs a model: this process, or an endpoint."""
+"""Models, run by this process or by an endpoint."""
 
 from palate.engines.endpoints.chat import Ask, ChatEndpoint, Reply
 from palate.engines.language_model import (

@@ -21,7 +21,7 @@ from palate.engines.endpoints.prompt_logprobs import LogProbabilities, PromptLog
 from palate.engines.endpoints.sampling import Sampling, SamplingEndpoint, SamplingRequest
 from palate.engines.http import NO_TEMPERATURE
 from palate.engines.local import LabelLogits, LocalModel, generate, sample
-from palate.engines.local.threads import spread
+from palate.engines.local.threads import map_ordered
 from palate.engines.text.reader import Reader
 from palate.errors import EndpointError, UsageError
 from palate.models import import_torch
@@ -191,7 +191,7 @@ class LocalLanguageModel(LanguageModel):
             if ids
         )
         with model.in_use():
-            for k, drawn in spread(model.torch, model.device, jobs, model.turns):
+            for k, drawn in map_ordered(model.torch, model.device, jobs, model.turns):
                 for number, continuation in zip(wanted[k], drawn, strict=True):
                     yield k, number, Reply(continuation.text, continuation.cut_off)
 
@@ -248,16 +248,16 @@ class EndpointLanguageModel(LanguageModel):
         tokenizer: Reader | None = None,
         prompt_logprobs: PromptLogprobs | None = None,
     ) -> None:
-        at = endpoint.settings
+        reached = endpoint.settings
         self.tokenizer, self.prompt_logprobs = tokenizer, prompt_logprobs
         if prompt_logprobs is not None:
             self.operations |= {"log_probabilities"}
-        details = {"model": at.model, "base_url": at.base_url}
-        identity: tuple[str, ...] = (at.model, at.base_url)
-        if not at.sends_temperature:
+        details = {"model": reached.model, "base_url": reached.base_url}
+        identity: tuple[str, ...] = (reached.model, reached.base_url)
+        if not reached.sends_temperature:
             details["temperature"] = NO_TEMPERATURE
             identity = (*identity, f"temperature={NO_TEMPERATURE}")
-        super().__init__(f"api:{at.model}", identity, details)
+        super().__init__(f"api:{reached.model}", identity, details)
         self.endpoint = endpoint
         self.top_logprobs = TOP_LOGPROBS
         """Alternatives of a first token that are asked for; fewer where the endpoint says so."""

@@ -1,10 +1,9 @@
 """Evaluate a scorer: rows → slates → scores → verdicts → a run."""
 
 from palate.evaluation.again import USUAL, Twice
+from palate.evaluation.bound_scorer import BoundScorer, not_applicable, refuse, spec_of
 from palate.evaluation.computation import Computation
-from palate.evaluation.evaluate import evaluate, evaluated
-from palate.evaluation.planned_run import PlannedRun, meaningless, refuse, spec_of
-from palate.evaluation.rows import (
+from palate.evaluation.context_rows import (
     ContextRow,
     ContextRows,
     LiveUsers,
@@ -12,6 +11,7 @@ from palate.evaluation.rows import (
     no_user_keys,
     own_user_keys,
 )
+from palate.evaluation.evaluate import evaluate, evaluated
 from palate.evaluation.scale import COMMON_PAIRS, root_margins, state_scales
 from palate.evaluation.states import (
     HasStates,
@@ -31,12 +31,12 @@ __all__ = [
     "COMMON_PAIRS",
     "JOURNAL",
     "USUAL",
+    "BoundScorer",
     "Computation",
     "ContextRow",
     "ContextRows",
     "HasStates",
     "LiveUsers",
-    "PlannedRun",
     "Progress",
     "Start",
     "Twice",
@@ -47,9 +47,9 @@ __all__ = [
     "evaluated",
     "history_of",
     "make_rows",
-    "meaningless",
     "need_choices",
     "no_user_keys",
+    "not_applicable",
     "own_user_keys",
     "refuse",
     "root_margins",

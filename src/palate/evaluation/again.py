@@ -12,12 +12,12 @@ from typing import Literal, NamedTuple
 from palate.benchmarks import Dataset
 from palate.engines.local.memory import is_out_of_memory
 from palate.errors import ResourceError, RunError, UsageError
+from palate.evaluation.bound_scorer import BoundScorer
 from palate.evaluation.computation import Computation
-from palate.evaluation.planned_run import PlannedRun
-from palate.evaluation.rows import ContextRows
+from palate.evaluation.context_rows import ContextRows
 from palate.evaluation.states import with_states_of
 from palate.evaluation.verdict_rows import verdict_rows
-from palate.execution import Job, build_runner
+from palate.execution import ScorerJob, build_runner
 from palate.execution.runner import HERE, Batch, BatchResult
 from palate.models import choose_device, choose_dtype
 from palate.records import Progress, Settings, Slate
@@ -101,7 +101,7 @@ class SampledRows:
 class RoomFirst:
     """A job's runner, which begins only where the models in this process fit into memory."""
 
-    def __init__(self, job: PlannedRun) -> None:
+    def __init__(self, job: BoundScorer) -> None:
         self._runner = build_runner(job.work.session.engine)
         self._here = job.work.session.engine in (None, HERE)
         self._work, self._spec = job.work, job.spec
@@ -110,7 +110,7 @@ class RoomFirst:
         """Return how many of an exact scorer's groups make one unit."""
         return self._runner.groups_per_batch(groups)
 
-    def run(self, task: Job, units: Iterable[Batch]) -> Iterator[BatchResult]:
+    def run(self, task: ScorerJob, units: Iterable[Batch]) -> Iterator[BatchResult]:
         """Yield results; raises `ResourceError` before the first where there is no room."""
         return self._runner.run(task, self._checked(units))
 
@@ -140,7 +140,7 @@ def sampled(pairs: Dataset, n: int, seed: int) -> list[int]:
 
 
 def computed_twice(
-    job: PlannedRun, first: Computation, run: FirstTime, twice: Twice
+    job: BoundScorer, first: Computation, run: FirstTime, twice: Twice
 ) -> tuple[Noise | None, Verdicts | None]:
     """Compute a sample of a run's rows a second time; what that says, and the second verdicts.
 
@@ -154,7 +154,7 @@ def computed_twice(
 
 
 def _asked_again(
-    job: PlannedRun, first: Computation, run: FirstTime, share: float
+    job: BoundScorer, first: Computation, run: FirstTime, share: float
 ) -> tuple[Noise | None, Verdicts | None]:
     if not share:
         return _earlier_sample(run, "asking again", 1)
@@ -166,7 +166,7 @@ def _asked_again(
 
 
 def _in_float32(
-    job: PlannedRun, first: Computation, run: FirstTime, twice: Twice, dtype: str
+    job: BoundScorer, first: Computation, run: FirstTime, twice: Twice, dtype: str
 ) -> tuple[Noise | None, Verdicts | None]:
     n = twice.float32_rows(len(run.verdicts))
     if not n or job.text is None:
@@ -204,7 +204,7 @@ def half_precision(settings: Settings, first: Computation) -> str | None:
 
 
 def _measured(
-    job: PlannedRun,
+    job: BoundScorer,
     kind: Kind,
     n: int,
     first: Computation,

@@ -1,4 +1,4 @@
-"""What one scorer computes over rows: a plan and a pass for each of its components."""
+"""The work of one scorer over rows: a plan and a pass for each of its components."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 from palate.evaluation.work import Work
 from palate.execution import (
-    Job,
     Pass,
     ResultIndex,
     Results,
     RowSource,
     Runner,
+    ScorerJob,
     WorkPlan,
     WorkPlanner,
     build_runner,
@@ -105,8 +105,10 @@ class Computation:
 
         results = []
         for number, (part, plan) in enumerate(zip(self.components, self.plans, strict=True)):
-            source = WithoutContext(self.rows) if part.blind else self.rows
-            task = Job(self.scorer, number, self.built_from, work.session, work.settings, self.spec)
+            source = WithoutContext(self.rows) if part.without_context else self.rows
+            task = ScorerJob(
+                self.scorer, number, self.built_from, work.session, work.settings, self.spec
+            )
             with ResultIndex(plan) as known:
                 if journal is not None:
                     for other in result_folders(root) if root is not None else ():
@@ -134,5 +136,5 @@ class Computation:
         for row in range(len(self.rows)):
             slate = self.rows.slate(row)
             for part, planner in zip(self.components, planners, strict=True):
-                planner.add(slate.without_context() if part.blind else slate)
+                planner.add(slate.without_context() if part.without_context else slate)
         return [planner.plan(self.rows) for planner in planners]

@@ -12,8 +12,8 @@ import numpy as np
 from palate.benchmarks import Dataset, dataset_of, need_pairs
 from palate.errors import UsageError
 from palate.evaluation.again import USUAL, FirstTime, Twice, computed_twice
+from palate.evaluation.bound_scorer import BoundScorer
 from palate.evaluation.computation import Computation
-from palate.evaluation.planned_run import PlannedRun
 from palate.evaluation.scale import state_scales
 from palate.evaluation.summary import summarise
 from palate.evaluation.undecided import UndecidedRows, score_undecided
@@ -87,7 +87,7 @@ def evaluated(
 ) -> Run:
     """Evaluate one scorer under one context as a part of some work: see `evaluate`."""
     started = time.monotonic()
-    job = PlannedRun.of(scorer, pairs, context, work, name=name)
+    job = BoundScorer.of(scorer, pairs, context, work, name=name)
     if work.root is not None and not isinstance(getattr(job.scorer, "info", None), ScorerInfo):
         raise UsageError(
             f"{job.spec} declares no `info`, so its numbers on disk could not be told from another "
@@ -132,7 +132,7 @@ def _moved(progress: Progress | None, before: int, done: int, total: int) -> Non
 
 
 def _summary(
-    job: PlannedRun,
+    job: BoundScorer,
     computation: Computation,
     verdicts: Verdicts,
     first: Results,

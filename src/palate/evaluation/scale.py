@@ -1,4 +1,4 @@
-"""How confident each user's state is, on one set of pairs that is the same for all users.
+"""Confidence of each user's state, on one set of pairs that is the same for all users.
 
 Without this, one ranking held with user-dependent confidence would pass for personalisation in
 `shift`; on common pairs confidence alone moves nothing.
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from palate.evaluation.rows import ContextRows
+from palate.evaluation.context_rows import ContextRows
 from palate.records import Scorer, ScorerInfo, Slate
 from palate.scorers.personal import Personal
 from palate.seeding import digest, shuffled

@@ -7,7 +7,7 @@ from typing import Any, Protocol, cast, runtime_checkable
 
 from palate.benchmarks import Dataset, EvaluatedVotes
 from palate.errors import BenchmarkError, UsageError
-from palate.evaluation.rows import UserKeys, UserKeysFn, no_user_keys, own_user_keys
+from palate.evaluation.context_rows import UserKeys, UserKeysFn, no_user_keys, own_user_keys
 from palate.records import (
     Choice,
     Judge,

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from palate.evaluation.planned_run import PlannedRun
-from palate.evaluation.rows import NOBODY_LIVE, ContextRows
+from palate.evaluation.bound_scorer import BoundScorer
+from palate.evaluation.context_rows import NOBODY_LIVE, ContextRows
 from palate.evaluation.verdict_rows import undecided_rows
 from palate.records import Progress
 from palate.runs import Journal, Verdicts
@@ -26,7 +26,7 @@ class UndecidedRows(NamedTuple):
     outages: int
 
 
-def score_undecided(job: PlannedRun, folder: Path | None, progress: Progress) -> UndecidedRows:
+def score_undecided(job: BoundScorer, folder: Path | None, progress: Progress) -> UndecidedRows:
     """Score the undecided rows of a run that are rated, as the run's own rows are.
 
     The plan, verdicts and figures of the run stay what they are without them: this is a pass of its

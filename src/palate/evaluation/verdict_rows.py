@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
 
-from palate.evaluation.planned_run import PlannedRun
+from palate.evaluation.bound_scorer import BoundScorer
 from palate.execution import Results
 from palate.records import (
     NO_STRANGER,
@@ -24,7 +24,7 @@ Combine = Callable[[Sequence[Scores]], Scores]
 
 
 def verdict_rows(
-    job: PlannedRun,
+    job: BoundScorer,
     passes: Sequence[Results],
     computed: Sequence[int] | None = None,
 ) -> Iterator[VerdictRow]:
@@ -34,18 +34,18 @@ def verdict_rows(
     `computed` are the pairs that the passes hold, where these are not all.
     """
     pairs, rows = job.pairs.pairs, job.rows
-    for number, at in enumerate(range(len(pairs)) if computed is None else computed):
-        mirror_row, first = job.pairs.mirror_rows[at], at * rows.draws
+    for number, pair in enumerate(range(len(pairs)) if computed is None else computed):
+        mirror_row, first = job.pairs.mirror_rows[pair], pair * rows.draws
         places = range(number * rows.draws, (number + 1) * rows.draws)
         drawn = [_judged(job, first + k, passes, place) for k, place in enumerate(places)]
         verdict, scores = drawn[0]
         if rows.draws > 1:
             verdict, scores = mean_verdict([each for each, _ in drawn]), None
         mirror_of = pairs[mirror_row].id if mirror_row >= 0 else None
-        yield _row(job, at, verdict, scores, mirror_of)
+        yield _row(job, pair, verdict, scores, mirror_of)
 
 
-def undecided_rows(job: PlannedRun, passes: Sequence[Results]) -> Iterator[VerdictRow]:
+def undecided_rows(job: BoundScorer, passes: Sequence[Results]) -> Iterator[VerdictRow]:
     """Yield the ratings and scores of each undecided pair: without a verdict, for none is right.
 
     Without scores where `passes` is empty.
@@ -70,7 +70,7 @@ def mean_verdict(drawn: Sequence[Verdict]) -> Verdict:
 
 
 def _row(
-    job: PlannedRun, at: int, verdict: Verdict, scores: Scores | None, mirror_of: str | None
+    job: BoundScorer, at: int, verdict: Verdict, scores: Scores | None, mirror_of: str | None
 ) -> VerdictRow:
     pair, first = job.pairs.pairs[at], at * job.rows.draws
     position = job.rows.chosen_position(first)
@@ -97,7 +97,7 @@ def _row(
 
 
 def _judged(
-    job: PlannedRun, row: int, passes: Sequence[Results], place: int
+    job: BoundScorer, row: int, passes: Sequence[Results], place: int
 ) -> tuple[Verdict, Scores | None]:
     # `place` is where the passes hold the row.
     rows, info = job.rows, job.info

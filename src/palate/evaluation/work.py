@@ -1,4 +1,4 @@
-"""What a command works with: models and settings, where results lie, who is told of progress."""
+"""Models and settings of a command, where results lie, and who is told of progress."""
 
 from __future__ import annotations
 

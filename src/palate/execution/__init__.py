@@ -4,16 +4,16 @@ from palate.execution.execute import Pass
 from palate.execution.plan import GROUPS_PER_BATCH, RowSource, WorkPlan, WorkPlanner
 from palate.execution.result_index import ResultIndex
 from palate.execution.results import Results
-from palate.execution.runner import Job, Runner, build_runner
+from palate.execution.runner import Runner, ScorerJob, build_runner
 
 __all__ = [
     "GROUPS_PER_BATCH",
-    "Job",
     "Pass",
     "ResultIndex",
     "Results",
     "RowSource",
     "Runner",
+    "ScorerJob",
     "WorkPlan",
     "WorkPlanner",
     "build_runner",

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from palate.execution.groups import RequestGroup, build, line_of
 from palate.execution.plan import RowSource, WorkPlan
+from palate.execution.request_group import RequestGroup, build, line_of
 from palate.execution.result_index import ResultIndex
 from palate.execution.results import Results
-from palate.execution.runner import Batch, Job, Runner
+from palate.execution.runner import Batch, Runner, ScorerJob
 from palate.records import Prepared
 from palate.runs import Journal, Line
 
@@ -35,7 +35,7 @@ class Pass:
 
     def __init__(
         self,
-        task: Job,
+        task: ScorerJob,
         plan: WorkPlan,
         source: RowSource,
         known: ResultIndex,

@@ -1,4 +1,4 @@
-"""What is to be computed: each request once, in canonical order, cut into batches.
+"""The requests of a pass: each once, in canonical order, cut into batches.
 
 A request is (prompt, response) for a scorer, (prompt, first, second) for a judge, which sees both
 orders. The plan depends on the rows and the computation alone, never on what a cache holds, so a
@@ -122,14 +122,14 @@ class WorkPlanner:
         row = len(self._counts)
         ready = prepare(self.scorer, slate)
         read = ready.slate
-        made, prompt, texts = self.info.fingerprint, read.prompt_key, read.candidates
+        fingerprint, prompt, texts = self.info.fingerprint, read.prompt_key, read.candidates
         if self.judged:
             both = list(combinations(texts, 2))
-            keys = [digest(made, prompt, two) for two in both]
+            keys = [digest(fingerprint, prompt, two) for two in both]
             self._rank.extend([0] * len(both))
             self._length.extend(len(a) + len(b) for a, b in both)
         else:
-            keys = [digest(made, prompt, text) for text in texts]
+            keys = [digest(fingerprint, prompt, text) for text in texts]
             rank = {text: k for k, text in enumerate(sorted(set(texts)))}
             self._rank.extend(rank[text] for text in texts)
             self._length.extend(map(len, texts))
@@ -169,15 +169,19 @@ class WorkPlanner:
         keys, group_starts = made_keys[first[order]], _starts(counts[groups])
         del made_keys
         self._keys = bytearray()
-        exact, made = self.info.exact, self.info.fingerprint
+        exact, fingerprint = self.info.exact, self.info.fingerprint
         whole = np.array([0, len(groups)] if len(groups) else [0], dtype=np.int32)
         cuts = whole if exact else _cut(size[groups])
-        name = digest("exact", made) if exact else _pass_id(made, keys, group_starts, cuts)
+        name = (
+            digest("exact", fingerprint)
+            if exact
+            else _pass_id(fingerprint, keys, group_starts, cuts)
+        )
         first_row, first_place = row[order], place[order]
         built_from = set(first_row.tolist()) if self._prepared else set()
         return WorkPlan(
             id=name,
-            fingerprint=made,
+            fingerprint=fingerprint,
             exact=exact,
             judged=self.judged,
             keys=_prefixes(keys),

@@ -1,4 +1,4 @@
-"""What journals hold already of a pass: where each result lies on disk, not the result itself."""
+"""Results that journals hold of a pass: where each lies on disk, not the result itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a pass gave for each request, as columns: about thirty bytes a request."""
+"""Results of a pass for each request, as columns: about thirty bytes a request."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from palate.errors import PalateError
 from palate.execution.plan import WorkPlan
 from palate.records import Judgement, Scores
 from palate.runs import Line
-from palate.runs.columns import NameCodes
+from palate.runs.name_codes import NameCodes
 
 OUTAGE, SPLIT, CAME = 1, 2, 4
 

@@ -27,7 +27,7 @@ GROUP = "palate.engines"
 HERE = "here"
 
 
-class Job(NamedTuple):
+class ScorerJob(NamedTuple):
     """Who computes: built anew from its spec elsewhere, or the object itself where it has none."""
 
     scorer: Scorer | Judge
@@ -66,7 +66,7 @@ class Runner(Protocol):
     def groups_per_batch(self, groups: int) -> int:
         """Return how many of an exact scorer's groups make one unit."""
 
-    def run(self, task: Job, units: Iterable[Batch]) -> Iterator[BatchResult]:
+    def run(self, task: ScorerJob, units: Iterable[Batch]) -> Iterator[BatchResult]:
         """Yield results as they come, each position of each unit once; units are drawn as needed.
 
         Raises `PalateError` where a position stays without a result.
@@ -84,7 +84,7 @@ class LocalRunner:
         """Many: an endpoint is kept busy, and one unit's slates are all that is in memory."""
         return 4096
 
-    def run(self, task: Job, units: Iterable[Batch]) -> Iterator[BatchResult]:
+    def run(self, task: ScorerJob, units: Iterable[Batch]) -> Iterator[BatchResult]:
         """Yield results as the scorer gives them."""
         for unit in units:
             for position, result in compute(task.computes, unit.prepared):

@@ -6,8 +6,8 @@ from palate.guidance.fusion import (
     PRESETS,
     TOKEN_METHODS,
     Fusion,
-    Keep,
     Preset,
+    TokenFilter,
     amulet_shift,
     weighted,
 )
@@ -32,7 +32,7 @@ from palate.guidance.stepwise import (
     divergence,
     write,
 )
-from palate.guidance.teacher_forcing import Forced, candidate_sums, fused_sums, token_sums
+from palate.guidance.teacher_forcing import TeacherForced, candidate_sums, fused_sums, token_sums
 
 __all__ = [
     "PRESETS",
@@ -40,18 +40,18 @@ __all__ = [
     "Blocks",
     "CandidateRows",
     "Candidates",
-    "Forced",
     "FusedRows",
     "Fusion",
     "Guide",
     "Guided",
     "GuidedRow",
-    "Keep",
     "PrefixGuide",
     "Preset",
     "Reading",
     "Rejection",
     "Stepper",
+    "TeacherForced",
+    "TokenFilter",
     "TokenGuide",
     "Writing",
     "amulet_shift",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 SUMS_TO_0 = 1e-9
 
 
-class Keep(NamedTuple):
+class TokenFilter(NamedTuple):
     """Which tokens may follow: all, or by the probabilities of policy or guide."""
 
     how: Literal["all", "top-k", "top-p", "share"] = "all"
@@ -78,7 +78,7 @@ class Fusion(NamedTuple):
     """c_p."""
     guide: float
     """c_g."""
-    keep: Keep = Keep()
+    keep: TokenFilter = TokenFilter()
 
     def mask(self, policy: Tensor, guide: Tensor) -> Tensor | None:
         """Return True where a token may follow (rows × vocabulary); None where all may."""
@@ -117,7 +117,7 @@ class Preset(NamedTuple):
 
     policy: Callable[[float], float]
     guide: Callable[[float], float]
-    keep: Keep
+    keep: TokenFilter
     weight: float
     """The weight its authors use, or 1."""
     guide_is: Literal["model", "difference", "either"]
@@ -145,7 +145,7 @@ class Preset(NamedTuple):
         if not (model or difference):
             raise UsageError(f"method {name}: the terms of {spec} do not sum to 0")
 
-    def law(self, weight: float, keep: Keep | None = None) -> Fusion:
+    def law(self, weight: float, keep: TokenFilter | None = None) -> Fusion:
         """Return the law at a weight; raises `UsageError` for one that is no number."""
         if math.isnan(weight) or math.isinf(weight):
             raise UsageError(f"weight {weight:g}: expected a finite number")
@@ -190,7 +190,7 @@ def _less(weight: float) -> float:
     return -weight
 
 
-ALL, TOP_10 = Keep(), Keep("top-k", 10)
+ALL, TOP_10 = TokenFilter(), TokenFilter("top-k", 10)
 PRESETS = {
     "genarm": Preset(_always_1, _the_weight, ALL, 1.0, "either", "GenARM, arXiv 2410.08193"),
     "pad": Preset(_1_less, _the_weight, TOP_10, 1.0, "model", "PAD, arXiv 2410.04070, as released"),
@@ -201,7 +201,7 @@ PRESETS = {
     "linear-alignment": Preset(
         _less,
         _1_more,
-        Keep("top-p", 0.8, "guide"),
+        TokenFilter("top-p", 0.8, "guide"),
         2.0,
         "model",
         "linear alignment, arXiv 2401.11458; the guide is the policy shown more",
@@ -217,7 +217,7 @@ PRESETS = {
     "cope": Preset(
         _less,
         _always_1,
-        Keep("share", 0.1, "guide"),
+        TokenFilter("share", 0.1, "guide"),
         0.1,
         "model",
         "CoPe, EMNLP 2025; the guide is the personal policy",
@@ -234,4 +234,4 @@ TOKEN_METHODS = (*PRESETS, "args")
 def args_preset(k: int) -> Preset:
     """Return candidates rated by single tokens: prefixes then differ by their last token alone."""
     source = "ARGS, arXiv 2402.01694, with rewards of tokens"
-    return Preset(_always_1, _the_weight, Keep("top-k", k), 1.0, "either", source)
+    return Preset(_always_1, _the_weight, TokenFilter("top-k", k), 1.0, "either", source)

@@ -1,4 +1,4 @@
-"""What a scorer may offer to guide a policy: a reward of every next token, or of every prefix.
+"""Guides of a policy: scorers that give a reward of every next token, or of every prefix.
 
 Every scorer can rate a text; a scorer that can do more says so by two methods, looked for by name:
 

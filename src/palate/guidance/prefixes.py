@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Self
 
-from palate.engines.local.decoding import Rows
+from palate.engines.local.decoding import KVRows
 from palate.guidance.guides import PrefixGuide, Reading
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ class PrefixRows:
         self.slates = [reading.slate for reading in readings]
         (model,) = guide.models
         prompts = [reading.prompts[0] for reading in readings]
-        self.rows = Rows(model, prompts, room + len(guide.closing))
+        self.rows = KVRows(model, prompts, room + len(guide.closing))
 
     def rewards(self, tokens: Sequence[Sequence[int]]) -> Tensor:
         """Return the reward of each row's prefix with each of k tokens (rows × k), float32.

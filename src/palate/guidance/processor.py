@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from transformers import LogitsProcessor
 
 from palate.engines.local import LocalModel
-from palate.engines.local.decoding.members import Member, Members
+from palate.engines.local.decoding.ensemble import Member, ModelEnsemble
 from palate.engines.local.valid_ids import ValidIds
 from palate.engines.text.reader import vocabulary_of
 from palate.errors import UsageError
@@ -95,7 +95,7 @@ class GuidanceProcessor(LogitsProcessor):
         self.read = 0
         """Tokens that the guide has read behind its prompts, over all rows."""
         self._earlier: list[Row] = []
-        self._rows: Members | PrefixRows | None = None
+        self._rows: ModelEnsemble | PrefixRows | None = None
         self._recent: dict[tuple[int, tuple[int, ...]], Tensor] = {}
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
@@ -135,7 +135,7 @@ class GuidanceProcessor(LogitsProcessor):
         if len(rows) == 1 and key in self._recent:
             return self._recent[key]
         there = self._at(rows)
-        assert isinstance(there, Members)
+        assert isinstance(there, ModelEnsemble)
         terms = [self._valid_ids.only(logp) for logp in there.log_probabilities()]
         rewards = weighted(self.guide.coefficients, terms)  # type: ignore[union-attr]
         if len(rows) == 1:
@@ -144,7 +144,7 @@ class GuidanceProcessor(LogitsProcessor):
                 del self._recent[next(iter(self._recent))]
         return rewards
 
-    def _at(self, rows: list[Row]) -> Members | PrefixRows:
+    def _at(self, rows: list[Row]) -> ModelEnsemble | PrefixRows:
         """Return the guide's rows at these, from what they share with the earlier ones."""
         length = len(rows[0].response)
         shared, order = shared_with(self._earlier, rows)
@@ -188,11 +188,11 @@ class GuidanceProcessor(LogitsProcessor):
         return models
 
     @cached_property
-    def _beginning(self) -> Members | PrefixRows:
+    def _beginning(self) -> ModelEnsemble | PrefixRows:
         models, places = self._models, int(min(self._places, self.room))
         if isinstance(self.law, Candidates):
             return PrefixRows(self.guide, self.readings, self.policy.ends, places)  # type: ignore[arg-type]
-        return Members(
+        return ModelEnsemble(
             [
                 Member(model, [reading.prompts[k] for reading in self.readings])
                 for k, model in enumerate(models)

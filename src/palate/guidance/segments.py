@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from palate.engines.local import LocalModel
-from palate.engines.local.decoding import Rows, draw
+from palate.engines.local.decoding import KVRows, draw
 from palate.errors import ModelError, UsageError
 from palate.guidance.stepwise import Guided, GuidedRow, Writing
 from palate.seeding import rng
@@ -67,7 +67,7 @@ class Rejection(NamedTuple):
 class _Proposal:
     ids: list[int] = field(default_factory=list)
     ended: bool = False
-    rows: Rows | None = None
+    rows: KVRows | None = None
     """Where it can go on from, and which row there."""
     at: int = 0
     log_probability: float = 0.0
@@ -87,7 +87,7 @@ def write_segments(
     """
     law.check()
     prompts = [row.prompt for row in rows]
-    base = Rows(policy, prompts, how.max_tokens, logits=not policy.head.apart)
+    base = KVRows(policy, prompts, how.max_tokens, logits=not policy.head.apart)
     responses = [Guided(tokens={"policy": 0, "guide": 0}) for _ in rows]
     going, segment = list(range(len(rows))), 0
     while going:
@@ -105,19 +105,19 @@ def write_segments(
         segment += 1
         if segment * law.length >= how.max_tokens or not left:
             break
-        base = Rows.join([(_there(proposal), [proposal.at]) for _, proposal in left])
+        base = KVRows.join([(_there(proposal), [proposal.at]) for _, proposal in left])
         going = [k for k, _ in left]
     for response in responses:
         response.text = policy.text(response.ids)
     return responses
 
 
-def _there(proposal: _Proposal) -> Rows:
+def _there(proposal: _Proposal) -> KVRows:
     assert proposal.rows is not None
     return proposal.rows
 
 
-def _best_of(law: Blocks, writer: _Segment, base: Rows, going: Sequence[int]) -> list[_Proposal]:
+def _best_of(law: Blocks, writer: _Segment, base: KVRows, going: Sequence[int]) -> list[_Proposal]:
     waves = [
         range(first, min(first + WAVE, law.proposals)) for first in range(0, law.proposals, WAVE)
     ]
@@ -132,7 +132,7 @@ def _best_of(law: Blocks, writer: _Segment, base: Rows, going: Sequence[int]) ->
 
 
 def _accepted(
-    law: Rejection, writer: _Segment, base: Rows, going: Sequence[int]
+    law: Rejection, writer: _Segment, base: KVRows, going: Sequence[int]
 ) -> list[_Proposal]:
     chosen: list[_Proposal | None] = [None] * len(going)
     best: list[_Proposal | None] = [None] * len(going)
@@ -161,7 +161,7 @@ def _accepted(
 def _keep_apart(proposals: Sequence[_Proposal]) -> None:
     """Let go of the rows of all other proposals of a wave."""
     alive = [proposal for proposal in proposals if not proposal.ended]
-    rows = Rows.join([(_there(it), [it.at]) for it in alive]) if alive else None
+    rows = KVRows.join([(_there(it), [it.at]) for it in alive]) if alive else None
     for proposal in proposals:
         proposal.rows = None if proposal.ended else rows
     for at, proposal in enumerate(alive):
@@ -193,7 +193,7 @@ class _Segment:
         return rng(what, self.how.seed, list(of.prompt), of.number, self.number, proposal)
 
     def propose(
-        self, base: Rows, going: Sequence[int], waiting: Sequence[int], numbers: Sequence[int]
+        self, base: KVRows, going: Sequence[int], waiting: Sequence[int], numbers: Sequence[int]
     ) -> list[list[_Proposal]]:
         """Return proposals of these numbers for the waiting of the rows, each with its reward."""
         owners = [k for k in waiting for _ in numbers]
@@ -214,7 +214,7 @@ class _Segment:
         return [proposals[first : first + width] for first in range(0, len(proposals), width)]
 
     def _write(
-        self, base: Rows, going: Sequence[int], owners: Sequence[int], numbers: Sequence[int]
+        self, base: KVRows, going: Sequence[int], owners: Sequence[int], numbers: Sequence[int]
     ) -> list[_Proposal]:
         torch, how = self.policy.torch, self.how
         streams = [

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from palate.engines.local import LocalModel
 from palate.engines.local.decoding import Continuation, draw
-from palate.engines.local.decoding.members import Member, Members
+from palate.engines.local.decoding.ensemble import Member, ModelEnsemble
 from palate.engines.local.decoding.sampling import stream
 from palate.guidance.candidates import Candidates
 from palate.guidance.fusion import Fusion, weighted
@@ -88,7 +88,7 @@ class FusedRows:
     ) -> None:
         self.law, self.coefficients = law, guide.coefficients
         self.valid_ids = policy.valid_ids
-        self.members = Members(
+        self.members = ModelEnsemble(
             [
                 Member(policy, [row.prompt for row in rows]),
                 *(
@@ -125,7 +125,7 @@ class CandidateRows:
         room: int,
     ) -> None:
         self.law, self.valid_ids = law, policy.valid_ids
-        self.policy = Members([Member(policy, [row.prompt for row in rows])], room)
+        self.policy = ModelEnsemble([Member(policy, [row.prompt for row in rows])], room)
         self.prefixes = PrefixRows(guide, [row.reading for row in rows], policy.ends, room)
         self.read = {"policy": 1, "guide": law.k}
 

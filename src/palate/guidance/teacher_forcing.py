@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 Ids = Sequence[int]
-Sums = dict[str, float]
+LogProbSums = dict[str, float]
 """Of one response: `base`, `slope`, `limit`, `ties`, `tokens`, `misses`, and S_w by weight."""
 COLUMNS = ("base", "slope", "limit", "ties", "tokens", "misses")
 
 
-class Forced(NamedTuple):
+class TeacherForced(NamedTuple):
     """A response that is there: what the policy and each model of the guide read before it."""
 
     prompt: Ids
@@ -46,9 +46,9 @@ def fused_sums(
     preset: Preset,
     policy: LocalModel,
     guide: TokenGuide,
-    responses: Sequence[Forced],
+    responses: Sequence[TeacherForced],
     weights: Sequence[float],
-) -> list[Sums]:
+) -> list[LogProbSums]:
     """Return the sums of responses to one slate under a fusion; every model reads each once."""
     torch = policy.torch
     models = (policy, *guide.models)
@@ -62,7 +62,7 @@ def fused_sums(
     per_unit = more.policy - law.policy, more.guide - law.guide
     sums = []
     for k, forced in enumerate(responses):
-        total: Sums = {}
+        total: LogProbSums = {}
         for first in range(0, len(forced.response), LOGIT_ROWS):
             rows = slice(first, first + LOGIT_ROWS)
             following = torch.tensor(list(forced.response[rows]), device=policy.device)
@@ -90,21 +90,21 @@ def candidate_sums(
     policy: LocalModel,
     guide: PrefixGuide,
     slate: Slate,
-    responses: Sequence[Forced],
+    responses: Sequence[TeacherForced],
     weights: Sequence[float],
-) -> list[Sums]:
+) -> list[LogProbSums]:
     """Return the sums of responses to one slate on the policy's candidates and the next token."""
     torch = policy.torch
     room = max(len(forced.response) for forced in responses)
     rows = [GuidedRow(it.prompt, Reading(slate, tuple(it.prompts)), 0) for it in responses]
     going = list(range(len(responses)))
-    sums: list[Sums] = [{} for _ in responses]
+    sums: list[LogProbSums] = [{} for _ in responses]
     with torch.inference_mode():
         stepper = CandidateRows(law, policy, guide, rows, room)
-        for at in range(room):
+        for position in range(room):
             logp = stepper.log_probabilities()
             following = torch.tensor(
-                [responses[k].response[at] for k in going], device=policy.device
+                [responses[k].response[position] for k in going], device=policy.device
             )
             tokens = law.tokens(logp, also=following)
             rewards = stepper.rewards(tokens)
@@ -115,7 +115,7 @@ def candidate_sums(
             for row, k in enumerate(going):
                 of_row = slice(row, row + 1)
                 _add(sums[k], {name: part[of_row] for name, part in made.items()}, missed[of_row])
-            left = [row for row, k in enumerate(going) if at + 1 < len(responses[k].response)]
+            left = [row for row, k in enumerate(going) if position + 1 < len(responses[k].response)]
             if not left:
                 break
             stepper.go_on(left, place.tolist())
@@ -124,7 +124,7 @@ def candidate_sums(
 
 
 def token_sums(
-    start: Tensor, step: Tensor, at: Tensor, weights: Sequence[float]
+    start: Tensor, step: Tensor, position: Tensor, weights: Sequence[float]
 ) -> Mapping[str, Tensor]:
     """Return each token's part (rows) of the sums.
 
@@ -132,15 +132,15 @@ def token_sums(
     of weight adds (−∞ for what the guide rules out), `at` the choice that was made.
     """
     torch = import_torch()
-    start, step, at = start.float(), step.float(), at[:, None]
-    at_start, more = start.gather(-1, at)[:, 0], step.gather(-1, at)[:, 0]
+    start, step, position = start.float(), step.float(), position[:, None]
+    at_start, more = start.gather(-1, position)[:, 0], step.gather(-1, position)[:, 0]
     level = start.logsumexp(dim=-1)  # at weight 0 what the guide rules out may follow
     out = ~(start.isfinite() & step.isfinite())
     start, step = start.masked_fill(out, -math.inf), step.masked_fill(out, 0.0)
     best = step.masked_fill(out, -math.inf).amax(dim=-1)
     expected = (torch.softmax(start, dim=-1) * step).sum(dim=-1)
     among = start.masked_fill(step < best[:, None], -math.inf)
-    made = {
+    summed = {
         "base": at_start - level,
         "slope": more - expected,
         "limit": more - best,
@@ -149,8 +149,8 @@ def token_sums(
     for weight in weights:
         if weight and math.isfinite(weight):
             whole = (start + weight * step).logsumexp(dim=-1)
-            made[weight_name(weight)] = at_start + weight * more - whole
-    return made
+            summed[weight_name(weight)] = at_start + weight * more - whole
+    return summed
 
 
 def _span(prompt: Ids, response: Ids) -> TokenSpan:
@@ -158,7 +158,7 @@ def _span(prompt: Ids, response: Ids) -> TokenSpan:
     return TokenSpan(ids, len(prompt) - 1, len(ids) - 1)
 
 
-def _add(total: Sums, made: Mapping[str, Tensor], missed: Tensor) -> None:
+def _add(total: LogProbSums, made: Mapping[str, Tensor], missed: Tensor) -> None:
     for name, part in made.items():
         total[name] = total.get(name, 0.0) + float(part.double().sum())
     total["tokens"] = total.get("tokens", 0.0) + len(missed)

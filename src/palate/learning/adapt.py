@@ -10,7 +10,7 @@ from palate.errors import UsageError
 from palate.learning.p_dpo import PersonalPolicy, is_policy
 from palate.learning.p_dpo import adapt as adapt_policy
 from palate.learning.personal import PersonalModel, UserStates
-from palate.learning.rows import rows_to_learn
+from palate.learning.training_rows import rows_to_learn
 from palate.records import Choice, Progress, Settings, choices_of, user_key
 from palate.session import Session, default_session
 

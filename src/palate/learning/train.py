@@ -21,7 +21,7 @@ from palate.learning.recipes import (
     train_classifier,
     train_planner,
 )
-from palate.learning.rows import left_out_users, rows_to_learn
+from palate.learning.training_rows import left_out_users, rows_to_learn
 from palate.records import PreferencePair, Progress, Settings, choices_of
 from palate.session import Session, default_session
 from palate.specs import Reference

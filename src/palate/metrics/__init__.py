@@ -17,7 +17,6 @@ from palate.metrics.accuracy import (
 from palate.metrics.calibration import calibration
 from palate.metrics.clusters import Clusters
 from palate.metrics.estimates import Estimate, minimum_detectable_effect
-from palate.metrics.groups import group_gap, length_controlled
 from palate.metrics.harmed import harmed_share
 from palate.metrics.means import clustered_mean, macro_mean, paired_difference
 from palate.metrics.paired import holm, sign_flip_test, sign_flip_tests, smallest_sign_flip_p
@@ -30,6 +29,7 @@ from palate.metrics.ratings import (
     mean_error,
     rank_correlations,
 )
+from palate.metrics.two_groups import group_gap, length_controlled
 from palate.metrics.users import worst_decile
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""What every metric is handed: float vectors with NaN for unscored, and user ids as codes."""
+"""The arrays of every metric: float vectors with NaN for unscored, and user ids as codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What makes rows depend on each other: the users who answered, the questions, the responses."""
+"""The clusters in which rows depend on each other: users, questions, responses."""
 
 from __future__ import annotations
 

@@ -103,19 +103,19 @@ def crossed_moments(
     pairs = n * n - nn  # of whole numbers, so exactly 0 where a user has one question or none
     paired = pairs > 0
     users = np.where(paired, user_weights, 0.0)
-    each = users / np.where(paired, n, 1.0)
+    leverage = users / np.where(paired, n, 1.0)
     total = users.sum(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
-        mean = (each * s).sum(axis=0) / total
+        mean = (leverage * s).sum(axis=0) / total
         x = s - mean * n
         same_question = ss - 2 * mean * ns + mean**2 * nn
         pair_sums = x * x - same_question
         within = (users * pair_sums / np.where(paired, pairs, 1.0)).sum(axis=0) / total
-        weights = table.counts.T @ each
-        by_question = (table.sums.T @ each - mean * weights) * question_weights
+        weights = table.counts.T @ leverage
+        by_question = (table.sums.T @ leverage - mean * weights) * question_weights
         # The sum of all weighted x is 0, so that of all pairs is too.
-        apart = -(each**2 * pair_sums).sum(axis=0) - (by_question**2).sum(axis=0)
-        n_apart = total**2 - (each**2 * pairs).sum(axis=0)
+        apart = -(leverage**2 * pair_sums).sum(axis=0) - (by_question**2).sum(axis=0)
+        n_apart = total**2 - (leverage**2 * pairs).sum(axis=0)
         n_apart -= ((weights * question_weights) ** 2).sum(axis=0)
         between = apart / np.where(n_apart > ROUNDING * total**2, n_apart, np.nan)
     return np.stack(np.broadcast_arrays(mean + table.offset, within - between))

@@ -1,4 +1,4 @@
-"""What a second computation tells of a verdict: how far its number is off, and whether it flips.
+"""The noise of a verdict, from a second computation: its number's error, and whether it flips.
 
 A row's margin h was computed once, and for a sample of n rows a second time, as m: in float32 where
 h was in half precision, or by asking again. With e = h - m of the sample and s² the mean of all h²,
@@ -128,15 +128,15 @@ class NoisyVerdicts:
         return np.asarray(np.mean([np.sign(each) for each in made], axis=0) / 2 + 0.5)
 
     def _replies(self, rng: np.random.Generator, draws: int) -> FloatArray:
-        made = np.tile(self.values, (draws, 1))
+        redrawn = np.tile(self.values, (draws, 1))
         if self.changed:
             rate = rng.beta(self.changed + 0.5, self.n - self.changed + 0.5, size=(draws, 1))
-            flips: NDArray[np.bool_] = rng.random(made.shape) < rate
+            flips: NDArray[np.bool_] = rng.random(redrawn.shape) < rate
             # The other two verdicts are equally likely.
-            place = np.clip(np.rint(2 * np.nan_to_num(made)), 0, 2).astype(np.int64)
-            other = (place + rng.integers(1, 3, size=made.shape)) % 3
-            made[flips] = CREDITS[other[flips]]
-        return made
+            place = np.clip(np.rint(2 * np.nan_to_num(redrawn)), 0, 2).astype(np.int64)
+            other = (place + rng.integers(1, 3, size=redrawn.shape)) % 3
+            redrawn[flips] = CREDITS[other[flips]]
+        return redrawn
 
 
 def blocks(rows: int, draws: int, numbers: int = 1 << 20) -> Iterator[int]:

@@ -62,14 +62,14 @@ def rank_correlations(
     rows = Clusters.of(clusters)
     s, r = _items(scores, ratings, rows)
     users = rows.user
-    each = np.array([_correlations(s[at], r[at]) for at in _by_code(users)]).reshape(-1, 2)
-    defined = ~np.isnan(each[:, 0])
+    by_user = np.array([_correlations(s[at], r[at]) for at in _by_code(users)]).reshape(-1, 2)
+    defined = ~np.isnan(by_user[:, 0])
     of_defined = defined[users]
-    s, r, rows, each = s[of_defined], r[of_defined], rows.take(of_defined), each[defined]
+    s, r, rows, by_user = s[of_defined], r[of_defined], rows.take(of_defined), by_user[defined]
     if rows.items is None:
-        spearman, kendall = (macro_mean(x, range(len(x)), null=0.0, bounds=GAIN) for x in each.T)
+        spearman, kendall = (macro_mean(x, range(len(x)), null=0.0, bounds=GAIN) for x in by_user.T)
     else:
-        spearman, kendall = _mean_correlations(s, r, each, rows)
+        spearman, kendall = _mean_correlations(s, r, by_user, rows)
     return RankCorrelations(spearman, kendall, int((~defined).sum()))
 
 
@@ -151,11 +151,11 @@ def _correlations(scores: FloatArray, ratings: FloatArray) -> FloatArray:
 
 
 def _mean_correlations(
-    scores: FloatArray, ratings: FloatArray, each: FloatArray, rows: Clusters
+    scores: FloatArray, ratings: FloatArray, by_user: FloatArray, rows: Clusters
 ) -> list[Estimate]:
     """Mean over users of both correlations, computed anew without each question's rows."""
     users = rows.user
-    n, of_user = len(each), _by_code(users)
+    n, of_user = len(by_user), _by_code(users)
 
     @cache  # the same rows are left out for both
     def rest(left_out: bytes) -> FloatArray:
@@ -164,7 +164,7 @@ def _mean_correlations(
         return _correlations(scores[left], ratings[left])
 
     def mean(which: int) -> Estimate:
-        values = each[:, which]
+        values = by_user[:, which]
 
         def without(columns: Columns) -> FloatArray:
             if not columns:

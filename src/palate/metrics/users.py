@@ -1,4 +1,4 @@
-"""How accuracy is spread over users: per user, and the worst decile.
+"""Accuracy over users: per user, and the worst decile.
 
 With ten rows a user, the worst decile of the raw means is mostly bad luck. So each mean is also
 given shrunken toward the overall mean, by how much users differ beyond that luck.

@@ -1,4 +1,4 @@
-"""What models read and how their replies are read; wording lives in `templates/*.jinja`."""
+"""Prompts that models read, and how their replies are read; wording is in `templates/*.jinja`."""
 
 from palate.prompts.grading import aspect_prompt, parse_numbers, titles_prompt
 from palate.prompts.judging import (

@@ -1,4 +1,4 @@
-"""What a judge is asked of one response and the rubric of its question."""
+"""The question to a judge about one response and the rubric of its question."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a judge is asked, and how its reply is read: strictly, or not at all."""
+"""The question to a judge, and how its reply is read: strictly, or not at all."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ def earlier_turns(part: Part) -> tuple[Message, Message]:
     )
 
 
-def render(question: tuple[Message, ...], shown: tuple[Part, ...] = ()) -> tuple[Message, ...]:
+def render(question: tuple[Message, ...], parts: tuple[Part, ...] = ()) -> tuple[Message, ...]:
     """Return the conversation a model is asked to answer: what is shown first, the question last.
 
     What is shown heads the last user message; posts shown as turns come before the question, the
@@ -119,13 +119,13 @@ def render(question: tuple[Message, ...], shown: tuple[Part, ...] = ()) -> tuple
     ['Tea or coffee?']
     """
     system = "\n\n".join(m.content for m in question if m.role == "system")
-    posts = sorted((part for part in shown if part.kind == "turn"), key=lambda it: -it.rank)
+    posts = sorted((part for part in parts if part.kind == "turn"), key=lambda it: -it.rank)
     turns = [turn for post in posts for turn in earlier_turns(post)]
     turns += [m for m in question if m.role != "system"]
     if system:
         first = next(k for k, m in enumerate(turns) if m.role == "user")
         turns[first] = Message(role="user", content=f"{system}\n\n{turns[first].content}")
-    if quoted := tuple(part for part in shown if part.kind != "turn"):
+    if quoted := tuple(part for part in parts if part.kind != "turn"):
         turns[-1] = Message(role=turns[-1].role, content=about(turns[-1].content, quoted))
     return tuple(turns)
 

@@ -1,4 +1,4 @@
-"""What a language model is asked to write of a user, and how its text is read."""
+"""The request to write of a user, and how a language model's text is read."""
 
 from __future__ import annotations
 

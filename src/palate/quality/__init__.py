@@ -1,7 +1,7 @@
-"""How good a response is to the one who asked: measures that read the row's gold."""
+"""Measures of how good a response is to the one who asked: they read the row's gold."""
 
-from palate.quality.build import build_qualities, build_quality
 from palate.quality.contrast import check_mirrored, contrast_samples, rate_by_all
+from palate.quality.from_spec import build_qualities, build_quality
 from palate.quality.ngrams import Chrf
 from palate.quality.protocol import QualityMetric, QualityScore, QuestionResponse
 from palate.quality.rating import SampleQuality, gold_content, rate_samples

@@ -1,4 +1,4 @@
-"""What measures of overlap with the user's own reference text share."""
+"""The base of measures of overlap with the user's own reference text."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from palate.quality.metric_base import QualityMetricBase, require
 from palate.quality.protocol import QualityScore, QuestionResponse
-from palate.quality.rows import QualityMetricBase, require
 from palate.records import Question
 from palate.seeding import digest
 from palate.specs import Spec

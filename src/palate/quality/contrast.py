@@ -1,4 +1,4 @@
-"""What of an answer's quality is this user's own: quality for them less quality for their mirror.
+"""Contrast: an answer's quality for this user less its quality for their mirror.
 
 On mirrored couples two users ask the same and want the opposite. With v_u the quality of an answer
 for user u and v_m that for the mirrored user, its contrast is

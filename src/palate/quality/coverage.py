@@ -1,4 +1,4 @@
-"""How much of a rubric a response speaks of, by sentence embeddings: a surrogate of a judge."""
+"""The share of a rubric that a response speaks of, by sentence embeddings: a judge's surrogate."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from palate.quality.metric_base import QualityMetricBase
 from palate.quality.protocol import QualityScore, QuestionResponse
-from palate.quality.rows import QualityMetricBase
 from palate.quality.sentences import sentences
 from palate.records import RubricAspect, Settings
 from palate.seeding import digest

@@ -1,4 +1,4 @@
-"""What a measure of quality reads and gives, and what it must offer."""
+"""The protocol of a measure of quality: its input, its output, and what it must offer."""
 
 from __future__ import annotations
 

@@ -9,8 +9,8 @@ from palate.contexts.options import one_spelling
 from palate.contexts.writers import Writer, build_writer
 from palate.engines import Reply
 from palate.prompts import Unreadable, as_text, parse_numbers, prompt_hash, titles_prompt
+from palate.quality.metric_base import QualityMetricBase, rows_of
 from palate.quality.protocol import QualityScore, QuestionResponse
-from palate.quality.rows import QualityMetricBase, rows_of
 from palate.records import Settings
 from palate.seeding import digest
 from palate.session import Session

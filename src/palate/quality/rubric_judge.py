@@ -10,9 +10,9 @@ from palate.engines import Reply
 from palate.engines.language_model import Messages
 from palate.errors import SpecError
 from palate.prompts import Form, Unreadable, as_text, aspect_prompt, prompt_hash
+from palate.quality.metric_base import QualityMetricBase
 from palate.quality.protocol import QualityScore, QuestionResponse
 from palate.quality.released_judge import ReleasedJudge
-from palate.quality.rows import QualityMetricBase
 from palate.records import Lazy, Settings
 from palate.scorers.model_answers import MAX_TOKENS, ModelAnswers
 from palate.scorers.rating import read_rating

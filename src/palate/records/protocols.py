@@ -66,7 +66,7 @@ class Context(Protocol):
     """Canonical spec, as printed and hashed."""
     oracle: bool
     """True where gold is shown: an upper bound, never ranked."""
-    blind: bool
+    empty: bool
     """True where nothing is ever shown."""
 
     def shown(
@@ -150,7 +150,7 @@ class Component(NamedTuple):
     """One computation behind a score: whose, and whether it reads the slate without context."""
 
     scorer: Scorer | Judge
-    blind: bool = False
+    without_context: bool = False
 
 
 def components_of(scorer: Scorer | Judge) -> tuple[Component, ...]:

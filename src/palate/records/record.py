@@ -1,4 +1,4 @@
-"""What all records are: frozen, and of known fields."""
+"""The base of all records: frozen, and of known fields."""
 
 from __future__ import annotations
 

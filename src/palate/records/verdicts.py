@@ -1,4 +1,4 @@
-"""What comes back: scores of a slate, a judgement of two responses, the verdict on a pair."""
+"""Scores of a slate, a judgement of two responses, the verdict on a pair."""
 
 from __future__ import annotations
 

@@ -7,7 +7,6 @@ from typing import Literal
 
 from palate.comparison import Grid
 from palate.contexts import NOTHING
-from palate.reports.groups import group_tables
 from palate.reports.names import context_name, legend, short_names, size_name
 from palate.reports.noise import measured, not_measured
 from palate.reports.numbers import (
@@ -21,6 +20,7 @@ from palate.reports.numbers import (
     without_interval,
 )
 from palate.reports.ratings import rating_tables
+from palate.reports.subgroup_tables import group_tables
 from palate.reports.table import Table, breaks_between
 from palate.runs import Gain, Run, Summary
 
@@ -93,23 +93,23 @@ def _figures(runs: Sequence[Run], grid: Grid, *, times: bool) -> dict[str, Calla
         summary = run.summary
         return gains.get((summary.benchmark, summary.scorer, summary.context, kind))
 
-    shown: dict[str, Callable[[Run], str]] = {
+    columns: dict[str, Callable[[Run], str]] = {
         "accuracy [95 %]": lambda run: figure(run.summary.accuracy)
     }
     if any(run.summary.mirrored_accuracy is not None for run in runs):
-        shown["concordance [95 %]"] = lambda run: figure(run.summary.concordance)
+        columns["concordance [95 %]"] = lambda run: figure(run.summary.concordance)
     else:
-        shown["by user"] = lambda run: point(run.summary.macro_accuracy)
-        shown["length-controlled"] = lambda run: point(run.summary.length_controlled)
+        columns["by user"] = lambda run: point(run.summary.macro_accuracy)
+        columns["length-controlled"] = lambda run: point(run.summary.length_controlled)
     if grid.gains:
-        shown["gain [95 %]"] = lambda run: figure(gain(run, "gain"), signed=True)
-        shown["identity gain [95 %]"] = lambda run: figure(gain(run, "identity"), signed=True)
-        shown["p (Holm)"] = lambda run: _p(gain(run, "gain"), gain(run, "identity"))
-    shown["ties"] = lambda run: count(run.summary.ties)
-    shown["unscored"] = lambda run: count(run.summary.unscored)
+        columns["gain [95 %]"] = lambda run: figure(gain(run, "gain"), signed=True)
+        columns["identity gain [95 %]"] = lambda run: figure(gain(run, "identity"), signed=True)
+        columns["p (Holm)"] = lambda run: _p(gain(run, "gain"), gain(run, "identity"))
+    columns["ties"] = lambda run: count(run.summary.ties)
+    columns["unscored"] = lambda run: count(run.summary.unscored)
     if times:
-        shown["time"] = lambda run: seconds(run.seconds)
-    return shown
+        columns["time"] = lambda run: seconds(run.seconds)
+    return columns
 
 
 def _p(gain: Gain | None, identity: Gain | None) -> str:

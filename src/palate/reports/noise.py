@@ -1,4 +1,4 @@
-"""What rounding and asking again say of figures, in words."""
+"""The noise of figures, of rounding and of asking again, in words."""
 
 from __future__ import annotations
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from palate.comparison import Finding, Grid, findings_of, oracle_runs
+from palate.reports.aligned import Column, aligned, wrapped
 from palate.reports.axis import Axis
-from palate.reports.columns import Column, aligned, wrapped
 from palate.reports.names import context_name, fitting, legend, short_names, size_name
 from palate.reports.noise import doubts, not_measured
 from palate.reports.numbers import NONE, Number, p_value, plain, point
@@ -98,13 +98,13 @@ def screens(grid: Grid, root: Path | None = None, *, hint: bool = False) -> list
     """Return a screen for each benchmark of a grid; `hint` names the option with every figure."""
     benchmarks = list(dict.fromkeys(run.summary.benchmark for run in grid.runs))
     found = findings_of(grid)
-    made = []
+    parts = []
     for name in benchmarks:
         findings = [finding for finding in found if finding.benchmark == name]
         oracles = [run for run in oracle_runs(grid) if run.summary.benchmark == name]
         last = name == benchmarks[-1]
-        made.append(_screen(grid, findings, oracles, root if last else None, last=last, hint=hint))
-    return made
+        parts.append(_screen(grid, findings, oracles, root if last else None, last=last, hint=hint))
+    return parts
 
 
 def _screen(

@@ -15,7 +15,7 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from palate.reports.columns import wrapped
+from palate.reports.aligned import wrapped
 from palate.reports.html import filled, to_html
 from palate.reports.numbers import Number
 from palate.reports.printable import printable

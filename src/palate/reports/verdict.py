@@ -1,4 +1,4 @@
-"""What a grid shows in one sentence, what it cannot show in another, and what to do next."""
+"""The verdict of a grid: one sentence of what it shows, one of what it cannot, and a next step."""
 
 from __future__ import annotations
 

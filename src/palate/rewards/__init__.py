@@ -1,7 +1,7 @@
 """A scorer as a reward: one number for one answer and one user, on a stated scale."""
 
-from palate.rewards.build import reward
 from palate.rewards.completions import EMPTY
+from palate.rewards.from_specs import reward
 from palate.rewards.requests import RatedResponse, RewardRequest
 from palate.rewards.reward import Reward, RewardValue
 from palate.rewards.scale import Scale

@@ -1,4 +1,4 @@
-"""What a completion of a trainer says to the user: the assistant's last text, without a thought."""
+"""A completion of a trainer, as said to the user: the last text, without a thought."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a reward is asked: answers to a row of the data, or to a question of a user in the call."""
+"""Requests of a reward: answers to a row of the data, or to a question of a user in the call."""
 
 from __future__ import annotations
 

@@ -126,15 +126,17 @@ class Reward:
 
         Raises as `values` does.
         """
-        rows, at = self._row(request.row) if request.row is not None else (self._live(request), 0)
-        slate = rows.slate(at)
-        if rows.no_stranger[at]:
+        rows, place = (
+            self._row(request.row) if request.row is not None else (self._live(request), 0)
+        )
+        slate = rows.slate(place)
+        if rows.no_stranger[place]:
             return NO_STRANGER
         if self.info.needs_shown and not slate.shown:
             return NOTHING_SHOWN
         if self.own_state:
             learnt = request.user is not None and request.user.choices
-            if not learnt and user_key(rows.questions[at].user_id) not in self._known:
+            if not learnt and user_key(rows.questions[place].user_id) not in self._known:
                 return NO_STATE
         return slate.replace(candidates=())
 

@@ -1,4 +1,4 @@
-"""What finished work is, and where it lies: `manifest.json` and the name of its folder."""
+"""The identity of finished work, and where it lies: `manifest.json` and its folder's name."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Identity(Record):
     mirrors: str | None = None
     limit: int | None = None
     columns: Mapping[str, str] = {}
-    shown_by: str | None = None
+    context_fingerprint: str | None = None
     """What the context reads and computes with: a model that ranks or writes, past choices."""
     seed: int = 0
     dtype: str | None = None

@@ -1,4 +1,4 @@
-"""What a second computation of some rows says of a run: how far margins are off, what flips."""
+"""The noise of a run, from a second computation of some rows: errors of margins, and flips."""
 
 from __future__ import annotations
 

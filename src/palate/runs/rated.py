@@ -1,4 +1,4 @@
-"""What a user's numbers for the responses of a row are, beside the scorer's."""
+"""A user's numbers for the responses of a row, beside the scorer's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is printed and put into JSON of a scorer against users' ratings. No NaN."""
+"""Records of a scorer against users' ratings, as printed and put into JSON. No NaN."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is printed and put into JSON of subgroups. No NaN."""
+"""Records of subgroups, as printed and put into JSON. No NaN."""
 
 from __future__ import annotations
 

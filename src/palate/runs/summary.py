@@ -1,4 +1,4 @@
-"""What is printed, compared and put into JSON: runs, gains and tests. No NaN, null where none."""
+"""Records of runs, gains and tests, as printed and put into JSON. No NaN, null where none."""
 
 from __future__ import annotations
 

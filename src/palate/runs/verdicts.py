@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from palate.metrics import Clusters
 from palate.metrics.clusters import compact
 from palate.records import Lazy, Outcome
-from palate.runs.columns import NameCodes
+from palate.runs.name_codes import NameCodes
 from palate.runs.rated import RatedColumns
 from palate.runs.row import VerdictRow
 from palate.seeding import canonical_json
@@ -195,15 +195,15 @@ class Verdicts:
 
     def take(self, positions: ArrayLike) -> Verdicts:
         """Return the rows at these positions, or where a mask is true, in this order."""
-        at = np.asarray(positions)
-        at = at if at.size else at.astype(np.int64)
-        made = object.__new__(Verdicts)
+        places = np.asarray(positions)
+        places = places if places.size else places.astype(np.int64)
+        selected = object.__new__(Verdicts)
         for name in ("_users", "_subsets", "_reasons", "_labels", "_rated", "_columns"):
-            setattr(made, name, getattr(self, name))
+            setattr(selected, name, getattr(self, name))
         for name in self._columns:
             column = getattr(self, name)
-            setattr(made, name, column[at] if len(column) == len(self) else column)
-        return made
+            setattr(selected, name, column[places] if len(column) == len(self) else column)
+        return selected
 
     def order_by_id(self) -> NDArray[np.int64]:
         """Return the positions of the rows in the order of their ids."""

@@ -1,7 +1,6 @@
 """Scorers, one file each."""
 
 from palate.scorers.baselines import is_baseline
-from palate.scorers.build import GROUP, build_scorer
 from palate.scorers.controls import (
     ScorerInContext,
     draws_of,
@@ -9,6 +8,7 @@ from palate.scorers.controls import (
     state_of,
     with_state,
 )
+from palate.scorers.from_spec import GROUP, build_scorer
 from palate.scorers.state_options import State
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""What any scorer must beat: chance, and the length of the response."""
+"""The baselines of any scorer: chance, and the length of the response."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the scorers on a model in this process share."""
+"""The base of scorers on a model in this process."""
 
 from __future__ import annotations
 

@@ -21,8 +21,8 @@ from palate.guidance.candidates import K
 from palate.guidance.fusion import args_preset
 from palate.guidance.teacher_forcing import (
     COLUMNS,
-    Forced,
-    Sums,
+    LogProbSums,
+    TeacherForced,
     candidate_sums,
     fused_sums,
     weight_name,
@@ -117,11 +117,11 @@ class Decoder:
         read = self.guide.read(slate, max(len(forced.response) for forced in fitting))
         return Prepared(read.slate, read.dropped)
 
-    def sums(self, slate: Slate) -> list[Sums | None]:
+    def sums(self, slate: Slate) -> list[LogProbSums | None]:
         """Return the sums of every candidate; None for one that is too long for a window."""
         store = self.policy.local.session.store.documents("policy-decoder")
         key = digest(self.fingerprint, slate.prompt_key, slate.candidates)
-        stored: list[Sums | None] | None = store.get_json(key)
+        stored: list[LogProbSums | None] | None = store.get_json(key)
         wanted = {weight_name(w) for w in self.weights if w and np.isfinite(w)}
         if stored is not None and all(sums is None or wanted <= sums.keys() for sums in stored):
             return stored
@@ -131,13 +131,13 @@ class Decoder:
         store.put_json(key, made)
         return made
 
-    def _responses(self, slate: Slate) -> list[Forced | None]:
+    def _responses(self, slate: Slate) -> list[TeacherForced | None]:
         bare = slate if self.policy_shown else slate.without_context()
         try:
             nothing = self.guide.read(slate.without_context(), 0).prompts
         except UsageError:  # not even the question fits
             return [None] * len(slate.candidates)
-        made: list[Forced | None] = []
+        responses: list[TeacherForced | None] = []
         for ids, start in self.policy.encoded(bare):
             prompt, response = ids[:start], ids[start:]
             lengths = [(self.policy.local.reader, len(ids))]
@@ -146,10 +146,10 @@ class Decoder:
                 for reader, before in zip(self.guide.readers, nothing, strict=True)
             ]
             fits = all(r.window is None or n <= r.window for r, n in lengths)
-            made.append(Forced(prompt, nothing, response) if fits else None)
-        return made
+            responses.append(TeacherForced(prompt, nothing, response) if fits else None)
+        return responses
 
-    def _computed(self, slate: Slate) -> list[Sums | None]:
+    def _computed(self, slate: Slate) -> list[LogProbSums | None]:
         candidates = self._responses(slate)
         fitting = [forced for forced in candidates if forced is not None]
         if not fitting:

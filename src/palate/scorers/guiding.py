@@ -1,4 +1,4 @@
-"""What scorers on language models offer to guide a policy: see `guidance/guides.py`."""
+"""Guides that scorers on language models offer a policy: see `guidance/guides.py`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class TokenTerm(NamedTuple):
 
     coefficient: float
     model: Prompted
-    blind: bool = False
+    without_context: bool = False
     """True where it reads the slate without what is shown."""
 
 
@@ -58,10 +58,10 @@ class LanguageModelGuide:
         """Cut what is shown to the windows of all models."""
         n = len(slate.shown)
         for term in self.terms:
-            if not term.blind:
+            if not term.without_context:
                 slate = fit_prompt(term.model.local.reader, slate, term.model.prompt_ids, room)
         prompts = tuple(
-            term.model.prompt_ids(slate.without_context() if term.blind else slate)
+            term.model.prompt_ids(slate.without_context() if term.without_context else slate)
             for term in self.terms
         )
         for reader, ids in zip(self.readers, prompts, strict=True):

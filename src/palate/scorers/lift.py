@@ -1,4 +1,4 @@
-"""How much what is shown of the user raises the response's likelihood."""
+"""The rise of the response's likelihood by what is shown of the user."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ class Lift:
         self.info = info.model_copy(
             update={"fingerprint": digest("lift", info.fingerprint), "needs_shown": True}
         )
-        self.components = (Component(self.likelihood), Component(self.likelihood, blind=True))
+        self.components = (
+            Component(self.likelihood),
+            Component(self.likelihood, without_context=True),
+        )
 
     @property
     def canonical(self) -> str | None:
@@ -35,7 +38,10 @@ class Lift:
 
     def token_guide(self) -> TokenGuide:
         """Return by how much what is shown raises a next token's log-probability."""
-        terms = TokenTerm(1.0, self.likelihood), TokenTerm(-1.0, self.likelihood, blind=True)
+        terms = (
+            TokenTerm(1.0, self.likelihood),
+            TokenTerm(-1.0, self.likelihood, without_context=True),
+        )
         return LanguageModelGuide(terms)
 
     def prompts(self, slate: Slate) -> list[str]:
@@ -44,8 +50,8 @@ class Lift:
 
     def combine(self, parts: Sequence[Scores]) -> Scores:
         """Return the difference of the two likelihoods."""
-        shown, blind = parts
-        return difference(shown, blind)
+        shown, without_context = parts
+        return difference(shown, without_context)
 
     def notes(self) -> tuple[str, ...]:
         """Say so where the model is read in padded batches."""

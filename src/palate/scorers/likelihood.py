@@ -1,4 +1,4 @@
-"""How probable a language model finds the response, per token."""
+"""The response's probability under a language model, per token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a language model answers to a judge's prompts: a text, or the logits of a few labels."""
+"""A language model's answers to a judge's prompts: a text, or the logits of a few labels."""
 
 from __future__ import annotations
 

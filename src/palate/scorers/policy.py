@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from palate.errors import SpecError
 from palate.records import Component, Judge, Scorer, Settings
-from palate.scorers.build import build_scorer
 from palate.scorers.decoded_policy import DecodedPolicy, StatefulDecodedPolicy
 from palate.scorers.endpoint_text import plain_reference, without_network
+from palate.scorers.from_spec import build_scorer
 from palate.scorers.policy_likelihood import PolicyLikelihood
 from palate.scorers.third_users import ThirdUsers
 from palate.scorers.tilted_policy import OwnRatio, StatefulPolicy, SteeredPolicy, guide_of
@@ -39,11 +39,11 @@ def policy(spec: Spec, session: Session, settings: Settings) -> SteeredPolicy:
     steered = PolicyLikelihood(reference, session, settings)
     if guided:
         guide = build_guide(spec, session, settings)
-        base = Component(steered, blind=spec.choice("shown", ("yes", "no"), "no") == "no")
+        base = Component(steered, without_context=spec.choice("shown", ("yes", "no"), "no") == "no")
     else:
         named = spec.options.get("base", reference)
         start = steered if named == reference else PolicyLikelihood(named, session, settings)
-        guide, base = OwnRatio(steered, start), Component(start, blind=True)
+        guide, base = OwnRatio(steered, start), Component(start, without_context=True)
     spec = without_network(spec, "base").model_copy(
         update={"reference": plain_reference(reference)}
     )

@@ -1,4 +1,4 @@
-"""How probable a policy makes a response up to its first end token."""
+"""The response's probability under a policy, up to its first end token."""
 
 from __future__ import annotations
 

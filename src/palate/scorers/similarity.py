@@ -1,4 +1,4 @@
-"""How close a response is to what is shown of the user: cosine of sentence embeddings."""
+"""Closeness of a response to what is shown of the user: cosine of sentence embeddings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all personal scorers share: whose state is read, from how many choices, and who joined."""
+"""Options of all personal scorers: whose state is read, from how many choices, and who joined."""
 
 from __future__ import annotations
 

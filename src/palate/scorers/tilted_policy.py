@@ -54,7 +54,7 @@ class OwnRatio(ScaledDifference):
 
     def __init__(self, shown: PolicyLikelihood, base: PolicyLikelihood) -> None:
         self.models = (shown, base)
-        self.components = (Component(shown), Component(base, blind=True))
+        self.components = (Component(shown), Component(base, without_context=True))
         self.info = shown.info
 
 
@@ -86,7 +86,7 @@ class SteeredPolicy:
 
     def further_components(self) -> tuple[Component, ...]:
         """Return what is computed beside the guide."""
-        self.count = Component(TokenCount(self.start), blind=True)
+        self.count = Component(TokenCount(self.start), without_context=True)
         return self.base, self.count
 
     @property
@@ -116,7 +116,7 @@ class SteeredPolicy:
         guide = info_of(self.guide, str(self.spec))
         prints = [guide.fingerprint]
         for part in self.components:
-            prints += [info_of(part.scorer, str(self.spec)).fingerprint, str(part.blind)]
+            prints += [info_of(part.scorer, str(self.spec)).fingerprint, str(part.without_context)]
         return guide.model_copy(
             update={
                 "fingerprint": digest("policy", *prints, str(self.weight), self.reading),
@@ -157,16 +157,17 @@ class SteeredPolicy:
     def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
         """Yield scores; every component goes through all slates."""
         parts: list[dict[int, Scores]] = []
-        shown = [True] * len(slates)
-        for number, (scorer, blind) in enumerate(self.components):
+        complete = [True] * len(slates)
+        for number, (scorer, without_context) in enumerate(self.components):
             read: list[Prepared] = [
-                prepare(scorer, slate.without_context() if blind else slate) for slate in slates
+                prepare(scorer, slate.without_context() if without_context else slate)
+                for slate in slates
             ]
             if not number:
-                shown = [bool(prepared.slate.shown) for prepared in read]
+                complete = [bool(prepared.slate.shown) for prepared in read]
             parts.append(dict(results_of(scorer, read)))  # type: ignore[arg-type]
         for k, slate in enumerate(slates):
-            if self.info.needs_shown and not shown[k]:
+            if self.info.needs_shown and not complete[k]:
                 yield k, Scores.unscored(len(slate.candidates), "nothing shown")
             else:
                 yield k, self.combine([part[k] for part in parts])
@@ -174,7 +175,9 @@ class SteeredPolicy:
     def prompts(self, slate: Slate) -> list[str]:
         """Return what the guide reads, and what the policy does."""
         guided: list[str] = getattr(self.guide, "prompts", lambda slate: [])(slate)
-        return guided + self.start.prompts(slate.without_context() if self.base.blind else slate)
+        return guided + self.start.prompts(
+            slate.without_context() if self.base.without_context else slate
+        )
 
     def notes(self) -> tuple[str, ...]:
         """Return what guide and policy note."""

@@ -1,4 +1,4 @@
-"""How probable a personal policy makes a response for a user, and its reference for anybody."""
+"""The response's probability under a personal policy, and its reference for anybody."""
 
 from __future__ import annotations
 

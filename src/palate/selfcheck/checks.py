@@ -1,4 +1,4 @@
-"""What must hold over many planted worlds, and the bar of each.
+"""The checks over many planted worlds, and the bar of each.
 
 The bars of shares are three Monte-Carlo standard errors wide at 500 worlds, and as wide as that
 for fewer. Some fifty checks are made, so one seed in ten or so fails one by chance.
@@ -16,7 +16,7 @@ from palate.records import Record
 from palate.runs import Gain, ReportedEstimate
 from palate.selfcheck.planted_scorers import truth
 from palate.selfcheck.trials import GAINS, Trial
-from palate.selfcheck.worlds import Rows
+from palate.selfcheck.worlds import RowKind
 
 Kind = Literal["point interval", "mean error", "coverage", "false alarms", "route"]
 Found = ReportedEstimate | Gain
@@ -34,7 +34,7 @@ class WorldCheck(Record):
 
     kind: Kind
     what: str
-    rows: Rows | Literal["all"]
+    rows: RowKind | Literal["all"]
     worlds: int
     value: float
     low: float
@@ -51,7 +51,7 @@ class WorldCheck(Record):
         return self.low <= self.value <= self.high
 
 
-def world_checks(trials: Sequence[Trial], rows: Rows) -> list[WorldCheck]:
+def world_checks(trials: Sequence[Trial], rows: RowKind) -> list[WorldCheck]:
     """Check what was found in worlds of one kind: every scorer is on target and covered.
 
     On couples the blind ones are exactly at ½, and know no target beside.
@@ -90,7 +90,7 @@ def world_checks(trials: Sequence[Trial], rows: Rows) -> list[WorldCheck]:
     return [*checks, false_alarms(f"{idle}: p of no gain", of_nothing, rows)]
 
 
-def point(what: str, estimates: Sequence[Found], rows: Rows = "mirrored") -> WorldCheck:
+def point(what: str, estimates: Sequence[Found], rows: RowKind = "mirrored") -> WorldCheck:
     """Largest distance of a value or an end of its interval from 1/2; the bar is 0.
 
     >>> point("", [ReportedEstimate(value=0.5, low=0.5, high=0.5, n=9)]).ok
@@ -105,7 +105,7 @@ def point(what: str, estimates: Sequence[Found], rows: Rows = "mirrored") -> Wor
     )
 
 
-def mean_error(what: str, found: Sequence[Found], planted: float, rows: Rows) -> WorldCheck:
+def mean_error(what: str, found: Sequence[Found], planted: float, rows: RowKind) -> WorldCheck:
     """Mean over worlds of value − truth; the bar is three of its Monte-Carlo standard errors."""
     errors = np.array([np.nan if one.value is None else one.value - planted for one in found])
     there = errors[~np.isnan(errors)]
@@ -116,7 +116,7 @@ def mean_error(what: str, found: Sequence[Found], planted: float, rows: Rows) ->
     )
 
 
-def coverage(what: str, found: Sequence[Found], planted: float, rows: Rows) -> WorldCheck:
+def coverage(what: str, found: Sequence[Found], planted: float, rows: RowKind) -> WorldCheck:
     """Share of worlds whose 95 % interval holds the truth; no interval holds nothing."""
     held = [
         one.low is not None and one.high is not None and one.low <= planted <= one.high
@@ -125,7 +125,7 @@ def coverage(what: str, found: Sequence[Found], planted: float, rows: Rows) -> W
     return _share("coverage", what, held, 0.95, COVERAGE, rows)
 
 
-def false_alarms(what: str, gains: Sequence[Gain], rows: Rows) -> WorldCheck:
+def false_alarms(what: str, gains: Sequence[Gain], rows: RowKind) -> WorldCheck:
     """Share of worlds in which a gain of nothing has p < 0.05."""
     alarms = [one.p is not None and one.p < 0.05 for one in gains]
     return _share("false alarms", what, alarms, 0.05, LEVEL, rows)
@@ -137,7 +137,7 @@ def _share(
     held: Sequence[bool],
     nominal: float,
     bar: tuple[float, float],
-    rows: Rows,
+    rows: RowKind,
 ) -> WorldCheck:
     """Share of worlds in which something held; the bar is widened by the noise of so few."""
     noise = ERRORS * math.sqrt(nominal * (1 - nominal) / len(held))

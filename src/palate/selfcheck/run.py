@@ -9,7 +9,7 @@ from palate.errors import UsageError
 from palate.selfcheck.checks import WorldCheck, world_checks
 from palate.selfcheck.route import route_checks
 from palate.selfcheck.trials import Trial, run_trial
-from palate.selfcheck.worlds import Rows, mirrored_world, unmirrored_world
+from palate.selfcheck.worlds import RowKind, mirrored_world, unmirrored_world
 
 FEWEST = 20
 """With fewer worlds no bar means anything."""
@@ -36,7 +36,7 @@ def selfcheck(
     """
     if worlds < FEWEST:
         raise UsageError(f"{worlds} worlds are too few to judge by; ask for {FEWEST} or more")
-    trials: dict[Rows, list[Trial]] = defaultdict(list)
+    trials: dict[RowKind, list[Trial]] = defaultdict(list)
     for number in range(worlds):
         for world in (
             mirrored_world(seed, number),

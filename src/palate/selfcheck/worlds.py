@@ -60,7 +60,7 @@ PAIRS = 2
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Rows = Literal["mirrored", "unmirrored", "mirrored shared", "unmirrored shared"]
+RowKind = Literal["mirrored", "unmirrored", "mirrored shared", "unmirrored shared"]
 """Which rows a world has; in the last two, users share questions."""
 
 
@@ -68,7 +68,7 @@ Rows = Literal["mirrored", "unmirrored", "mirrored shared", "unmirrored shared"]
 class World:
     """Users and their rows; all arrays by row but for `tastes`, `leans` and `names`."""
 
-    rows: Rows
+    rows: RowKind
     names: NDArray[np.str_]
     tastes: Floats
     """Unit vectors, shape (users, features)."""
@@ -101,7 +101,7 @@ def unmirrored_world(seed: int, number: int, *, rows: int = 300, shared: bool = 
     >>> bool(counts.max() >= LARGEST * counts.sum()), bool(counts.min() >= 1)
     (True, True)
     """
-    kind: Rows = "unmirrored shared" if shared else "unmirrored"
+    kind: RowKind = "unmirrored shared" if shared else "unmirrored"
     stream = rng("selfcheck", kind, seed, number)
     names, tastes, leans, rates = _people(stream)
     counts = np.maximum(1, np.round(rows * _shares(stream, names.size))).astype(np.int64)
@@ -133,7 +133,7 @@ def mirrored_world(seed: int, number: int, *, couples: int = 150, shared: bool =
     >>> bool((world.sides[world.mirror_rows] == -world.sides).all())
     True
     """
-    kind: Rows = "mirrored shared" if shared else "mirrored"
+    kind: RowKind = "mirrored shared" if shared else "mirrored"
     stream = rng("selfcheck", kind, seed, number)
     names, tastes, leans, rates = _people(stream)
     who = _couples(stream, names.size, couples)

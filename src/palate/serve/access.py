@@ -1,4 +1,4 @@
-"""Who may ask: a bearer token, compared in constant time before anything of a body is read."""
+"""Access by a bearer token, compared in constant time before anything of a body is read."""
 
 from __future__ import annotations
 

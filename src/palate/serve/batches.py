@@ -1,4 +1,4 @@
-"""What waits is scored together, and a request that cannot be scored fails alone."""
+"""Batches of requests that wait; one that cannot be scored fails alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much may be sent: a longer body is answered 413, unread where its length is declared."""
+"""The limit of a body: a longer one is answered 413, unread where its length is declared."""
 
 from __future__ import annotations
 

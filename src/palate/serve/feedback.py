@@ -1,4 +1,4 @@
-"""What users chose, as rows of palate's row contract: on disk before it is acknowledged."""
+"""Choices of users, as rows of palate's row contract: on disk before they are acknowledged."""
 
 from __future__ import annotations
 

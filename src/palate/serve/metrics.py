@@ -1,4 +1,4 @@
-"""What Prometheus reads: requests, answers, batches, and what waits."""
+"""Metrics for Prometheus: requests, answers, batches, and what waits."""
 
 from __future__ import annotations
 

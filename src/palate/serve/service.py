@@ -1,4 +1,4 @@
-"""What handlers of all formats share: the queue, and how its refusals become answers."""
+"""The service behind all formats: the queue, and how its refusals become answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What trainers send as one text, taken apart: the response without prompt and end of turn."""
+"""Texts of trainers, taken apart: the response without prompt and end of turn."""
 
 from __future__ import annotations
 

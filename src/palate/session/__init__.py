@@ -1,4 +1,4 @@
-"""What one program keeps: models, embedders, costs, the store, and where work is computed."""
+"""The session of a program: models, embedders, costs, the store, and where work is computed."""
 
 from palate.session.default import close, default_session, use
 from palate.session.session import Session

@@ -23,7 +23,7 @@ from palate.engines.language_model import (
     LanguageModel,
     LocalLanguageModel,
 )
-from palate.engines.local.threads import Turns
+from palate.engines.local.threads import FairLock
 from palate.engines.text.remote_reader import RemoteReader
 from palate.errors import UsageError
 from palate.models import (
@@ -89,7 +89,7 @@ class Session:
         self._models, self._folders = Residents(room), ModelFolders()
         self._readers: dict[tuple[object, ...], Reader] = {}
         self._embedders: dict[tuple[object, ...], Embedder] = {}
-        self._turns_of: dict[str, Turns] = {}
+        self._turns_of: dict[str, FairLock] = {}
         self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
@@ -195,15 +195,15 @@ class Session:
         reference = Reference.parse(spec.need_reference(example))
         if reference.place == "api":
             asked = {*options, "limit_field", "temperature"}
-            at = read_endpoint(spec, reference.name, asked, "https://…/v1")
+            http = read_endpoint(spec, reference.name, asked, "https://…/v1")
             if "temperature" not in options:  # else its caller reads it
                 spec.choice("temperature", (NO_TEMPERATURE,), NO_TEMPERATURE)
             how: dict[str, Any] = {"ledger": self.ledger, "replies": self.replies}
-            endpoint = SamplingEndpoint(at, **how)
+            endpoint = SamplingEndpoint(http, **how)
             if "tokenizer" not in spec.options:
                 return EndpointLanguageModel(endpoint)
             tokenizer = RemoteReader(Reference.parse(spec.options["tokenizer"]), settings)
-            given = PromptLogprobs(at, read_form(spec), **how)
+            given = PromptLogprobs(http, read_form(spec), **how)
             return EndpointLanguageModel(endpoint, tokenizer, given)
         refuse_endpoint_options(spec)
         spec.only(options)
@@ -222,9 +222,9 @@ class Session:
     def _read_modes(self) -> Documents:
         return self.store.documents("read-modes")
 
-    def _turns(self, settings: Settings) -> Turns:
+    def _turns(self, settings: Settings) -> FairLock:
         # Callers on one device take turns: on a CPU they would share its threads.
-        return self._turns_of.setdefault(choose_device(settings.device), Turns())
+        return self._turns_of.setdefault(choose_device(settings.device), FairLock())
 
 
 def _versions() -> tuple[str, str]:

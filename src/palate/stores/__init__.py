@@ -1,4 +1,4 @@
-"""What was computed once, on disk: documents and vectors, by the hash of what made them."""
+"""Earlier results on disk: documents and vectors, by the hash of what made them."""
 
 from palate.stores.documents import Documents
 from palate.stores.store import Store, cache_folder

@@ -23,7 +23,7 @@ except ImportError:  # no flock on this system: the folder is trusted to one wri
 
 KEY = np.dtype("V16")
 Keys = NDArray[np.void]
-Rows = NDArray[np.int64]
+Places = NDArray[np.int64]
 
 
 def as_keys(digests: list[bytes]) -> Keys:
@@ -45,13 +45,13 @@ class Vectors:
 
     def __init__(self, folder: Path, width: int) -> None:
         self.folder, self.width = folder, width
-        self._index: tuple[Keys, Rows] = np.empty(0, KEY), np.empty(0, np.int64)
+        self._index: tuple[Keys, Places] = np.empty(0, KEY), np.empty(0, np.int64)
         self._refreshed()
 
     def __len__(self) -> int:
         return len(self._index[1])
 
-    def find(self, keys: Keys) -> Rows:
+    def find(self, keys: Keys) -> Places:
         """Return the row of each key, −1 where it is not stored."""
         in_order, order = self._refreshed()
         if not len(order):
@@ -60,7 +60,7 @@ class Vectors:
         places = np.searchsorted(stored, wanted).clip(max=len(stored) - 1)
         return np.where(stored[places] == wanted, order[places], -1)
 
-    def read(self, rows: Rows) -> NDArray[np.float16]:
+    def read(self, rows: Places) -> NDArray[np.float16]:
         """Return the vectors of these rows (n × width); only they are read from disk."""
         if not len(rows):
             return np.empty((0, self.width), np.float16)
@@ -100,7 +100,7 @@ class Vectors:
         paths = [(self.folder / name, size) for name, size in sizes]
         return min(path.stat().st_size // size if path.exists() else 0 for path, size in paths)
 
-    def _refreshed(self) -> tuple[Keys, Rows]:
+    def _refreshed(self) -> tuple[Keys, Places]:
         # The keys in order and their rows, put in place together: other threads read them.
         whole, index = self._whole(), self._index
         if whole != len(index[1]):

@@ -1,4 +1,4 @@
-"""What happens between updates: the log, progress, and evaluation on held-out users."""
+"""The callback between updates: the log, progress, and evaluation on held-out users."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class EvaluationCallback(transformers.TrainerCallback):
         now = time.monotonic()
         values = {
             **{name: value for name, value in logs.items() if name not in LEFT_OUT},
-            "no_end": counts["no_end"] / answers,
+            "missing_eos": counts["missing_eos"] / answers,
             "unscored": counts["unscored"] / answers,
             "seconds": round(now - self._began, 3),
         }

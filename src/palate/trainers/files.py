@@ -1,4 +1,4 @@
-"""What a training run keeps in its folder beside the result."""
+"""Files of a training run in its folder, beside the result."""
 
 from __future__ import annotations
 

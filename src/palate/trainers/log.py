@@ -1,4 +1,4 @@
-"""What a run logs: lines of JSON, and TensorBoard where it is asked for."""
+"""The log of a run: lines of JSON, and TensorBoard where it is asked for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a training run is made of, and what its numbers depend on."""
+"""The plan of a training run, and all that its numbers depend on."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from palate.answers import Shown, policy_prompt
+from palate.answers import ShownParts, policy_prompt
 from palate.data import content_hash
 from palate.learning.recipes.tuning import Lora
 from palate.models import ModelFolder
@@ -42,7 +42,7 @@ class TrainingPlan:
     stranger_reward: Reward | None
     """Of held-out rows, where the scorer reads a stranger in place of the user."""
     policy_context: Context
-    shown: tuple[Shown | None, Shown | None]
+    shown: tuple[ShownParts | None, ShownParts | None]
     """What the policy is shown of training rows and of held-out rows."""
     measures: Sequence[QualityMetric]
     evaluation: EvaluationOptions
@@ -114,10 +114,10 @@ class TrainingPlan:
         train, held_out = self.split
         evaluation = asdict(self.evaluation)
         del evaluation["held_out"]  # the rows say who is
-        shown = {
+        identity = {
             "policy_context": self.policy_context.spec,
             "context": self.reward.context.spec,
-            "shown_by": [
+            "context_fingerprint": [
                 getattr(context, "fingerprint", None)
                 for context in (self.policy_context, self.reward.context)
             ],
@@ -131,7 +131,7 @@ class TrainingPlan:
                 "policy": self.model.content,
                 "scorer": self.reward.spec,
                 "fingerprints": list(self.fingerprints),
-                **shown,
+                **identity,
                 "recipe": self.recipe_document,
                 "lora": None if self.lora is None else asdict(self.lora),
                 "rows": [content_hash(train.rows), content_hash(held_out.rows)],
@@ -139,7 +139,7 @@ class TrainingPlan:
                 "history": [train.history_hash, held_out.history_hash],
                 "evaluation": evaluation,
                 "scale": self.rewarding.scale,
-                "no_end": self.rewarding.no_end,
+                "missing_eos": self.rewarding.missing_eos,
                 "qualities": {measure.spec: measure.fingerprint for measure in self.measures},
                 "device": self.device.split(":", maxsplit=1)[0],
                 "seed": self.seed,

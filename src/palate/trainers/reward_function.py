@@ -11,14 +11,14 @@ from palate.errors import OutsideError, UsageError
 from palate.rewards import Reward, RewardValue
 from palate.rewards.completions import EMPTY, OPEN_THOUGHT
 
-NoEnd = float | Literal["score", "mask"]
-NO_END = "cut off before its end"
+MissingEos = float | Literal["score", "mask"]
+MISSING_EOS = "cut off before its end"
 
 
-def read_no_end(text: str) -> NoEnd:
+def read_missing_eos(text: str) -> MissingEos:
     """Return what an answer without an end gets; raises `UsageError` for what is none.
 
-    >>> read_no_end("mask"), read_no_end("-1")
+    >>> read_missing_eos("mask"), read_missing_eos("-1")
     ('mask', -1.0)
     """
     if text == "score":
@@ -45,7 +45,7 @@ class TrainingReward:
     reward: Reward
     ends: frozenset[int]
     """Ids that end an answer."""
-    no_end: NoEnd = "score"
+    missing_eos: MissingEos = "score"
     max_unscored: float = 0.05
     counts: Counter[str] = field(default_factory=Counter)
     """Answers since the last look, and of them those without an end, and without a reward."""
@@ -68,7 +68,7 @@ class TrainingReward:
         """
         del prompts
         open_ended = [not ids or ids[-1] not in self.ends for ids in completion_ids]
-        scored = [k for k, cut in enumerate(open_ended) if self.no_end == "score" or not cut]
+        scored = [k for k, cut in enumerate(open_ended) if self.missing_eos == "score" or not cut]
         values = dict(
             zip(
                 scored,
@@ -76,9 +76,11 @@ class TrainingReward:
                 strict=True,
             )
         )
-        fixed = RewardValue(None if isinstance(self.no_end, str) else self.no_end, NO_END)
+        fixed = RewardValue(
+            None if isinstance(self.missing_eos, str) else self.missing_eos, MISSING_EOS
+        )
         every = [values.get(k, fixed) for k in range(len(completions))]
-        self.counts.update(answers=len(completions), no_end=sum(open_ended))
+        self.counts.update(answers=len(completions), missing_eos=sum(open_ended))
         self._check([value for value in values.values() if value.value is None], len(completions))
         return [value.value for value in every]
 

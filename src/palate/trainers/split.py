@@ -1,4 +1,4 @@
-"""Whose questions a policy is trained on, and whose are held out to look at it."""
+"""The split of users: those a policy is trained on, and those held out to look at it."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def train_policy(plan: TrainingPlan, folder: Path, start: Start, *, tensorboard:
     ids = _prompt_ids(plan, base, {**prompts, **held_out_prompts})
     log = TrainingLog(folder, tensorboard=tensorboard)
     function = TrainingReward(
-        plan.reward, frozenset(), plan.rewarding.no_end, plan.rewarding.max_unscored
+        plan.reward, frozenset(), plan.rewarding.missing_eos, plan.rewarding.max_unscored
     )
 
     def set_scale(writer: AnswerWriter) -> None:

@@ -1,4 +1,4 @@
-"""What a benchmark should predict: what each scorer gives users, row by row."""
+"""Values that a benchmark should predict: what each scorer gives users, row by row."""
 
 from __future__ import annotations
 

@@ -26,11 +26,11 @@ from palate.validity.matching import (
 from palate.validity.metric_values import METRICS, benchmark_units, same_as_none
 from palate.validity.result import Coefficients, NoisyRun, ScorerValues, Validity, ValiditySummary
 
-Given = Path | str | Result
+RunSource = Path | str | Result
 
 
 def validity(
-    results: Given | Iterable[Given],
+    results: RunSource | Iterable[RunSource],
     k: int | None = None,
     *,
     metrics: Sequence[str] = METRICS,
@@ -100,7 +100,7 @@ def use_kinds() -> list[str]:
     return [name for name, kind in kinds.items() if issubclass(kind, CellResult) and kind.predicted]
 
 
-def _gathered(given: Iterable[Given]) -> list[Result]:
+def _gathered(given: Iterable[RunSource]) -> list[Result]:
     """Return what is given, and what lies at or under the folders that are; each folder once."""
     kinds = [Run.kind, *use_kinds()]
     results: dict[object, Result] = {}

@@ -1,4 +1,4 @@
-"""What results of uses say of one measure, joined where they rest on the same answers."""
+"""Results of uses by one measure, joined where they rest on the same answers."""
 
 from __future__ import annotations
 

@@ -155,11 +155,11 @@ def _partner(metric: str, runs: Mapping[CellKey, Run], name: CellKey) -> Run | N
     return runs[scorer, strangers[0]] if strangers else None
 
 
-def _gained(shown: Verdicts, base: Verdicts, name: CellKey) -> UnitValues:
-    if not shown.same_rows(base):
+def _gained(verdicts: Verdicts, base: Verdicts, name: CellKey) -> UnitValues:
+    if not verdicts.same_rows(base):
         raise ComparisonError(f"validity: the runs of {name[0]} are of different rows")
-    apart = np.where(shown.own_words > 0, shown.values - base.values, np.nan)
-    if not shown.mirrored:
-        return UnitValues(apart, shown.clusters)
-    a, b = shown.couples.T
-    return UnitValues((apart[a] + apart[b]) / 2, shown.couple_clusters)
+    apart = np.where(verdicts.own_words > 0, verdicts.values - base.values, np.nan)
+    if not verdicts.mirrored:
+        return UnitValues(apart, verdicts.clusters)
+    a, b = verdicts.couples.T
+    return UnitValues((apart[a] + apart[b]) / 2, verdicts.couple_clusters)

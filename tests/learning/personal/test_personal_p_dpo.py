@@ -85,7 +85,7 @@ def test_the_loss_is_the_posterior_and_its_slope_is_its_slope(made, tiny):
     objective = objective_of(policy, *some)
     z = np.random.default_rng(0).normal(size=(1, policy.generic.size))
     ((value,), (slope,)) = objective(np.array([0]), z)
-    offset = (z * policy.spread * policy.unit).reshape(policy.generic.shape).astype(np.float32)
+    offset = (z * policy.prior_std * policy.unit).reshape(policy.generic.shape).astype(np.float32)
     losses = [np.logaddexp(0, -margin(made, tiny, one, offset)) for one in some]
     assert value == pytest.approx(sum(losses) + (z**2).sum() / 2, abs=1e-3)
     stream = np.random.default_rng(1)
@@ -98,7 +98,7 @@ def test_the_loss_is_the_posterior_and_its_slope_is_its_slope(made, tiny):
 def test_what_is_found_is_a_minimum(made):
     policy, _ = made
     some = [choice(k) for k in range(6)]
-    found = learnt(policy, u=some) / policy.spread / policy.unit
+    found = learnt(policy, u=some) / policy.prior_std / policy.unit
     objective = objective_of(policy, *some)
     z = found.reshape(1, -1).astype(np.float64)
     ((value,), slope) = objective(np.array([0]), z)
@@ -129,15 +129,15 @@ def test_contradictory_choices_say_that_the_user_does_not_mind(made, tiny):
 
 
 def test_neighbours_change_nothing_and_one_job_is_one_result(tiny, monkeypatch, tmp_path):
-    policy, _ = untrained(tiny, tmp_path / "p", spread=0.2)
+    policy, _ = untrained(tiny, tmp_path / "p", prior_std=0.2)
     history = {f"u{k}": [choice(k + j) for j in range(1 + k % 3)] for k in range(20)}
     first = adapt(policy, history, default_session(), SETTINGS)
     assert first.keys == tuple(history)
     alone = adapt(policy, {"u7": history["u7"]}, default_session(), SETTINGS).states[STATE][0]
     # Reading other rows beside one's own rounds differently, and no more.
-    assert np.abs(alone - first.states[STATE][7]).max() < 0.01 * policy.unit * policy.spread
+    assert np.abs(alone - first.states[STATE][7]).max() < 0.01 * policy.unit * policy.prior_std
     others = np.delete(first.states[STATE], 7, axis=0)
-    assert np.abs(alone - others).max(axis=(1, 2)).min() > 0.05 * policy.unit * policy.spread
+    assert np.abs(alone - others).max(axis=(1, 2)).min() > 0.05 * policy.unit * policy.prior_std
     monkeypatch.setenv("PALATE_CACHE", str(tmp_path / "another"))
     again = adapt(policy, history, default_session(), SETTINGS)
     assert again.content == first.content
@@ -213,7 +213,8 @@ def test_what_cannot_be_trained_on_is_one_line(tiny, tmp_path, history, options,
 
 
 @pytest.mark.parametrize(
-    "given", [{"tokens": 0}, {"alpha": 0}, {"alpha": 1.5}, {"beta": 0}, {"spread": -1}, {"rate": 0}]
+    "given",
+    [{"tokens": 0}, {"alpha": 0}, {"alpha": 1.5}, {"beta": 0}, {"prior_std": -1}, {"rate": 0}],
 )
 def test_impossible_options_are_named(given):
     with pytest.raises(UsageError, match=next(iter(given))):

@@ -13,7 +13,7 @@ from palate.errors import DataError, UsageError
 from palate.learning.recipes import Lora, train_autoregressive
 from palate.learning.recipes.autoregressive import encode
 from palate.learning.recipes.fitting import Recipe, config, reading_ids
-from palate.learning.recipes.rows import in_batches
+from palate.learning.recipes.token_pairs import in_batches
 from palate.learning.recipes.tuning import collate
 from palate.models import import_torch, import_transformers, resolve
 from palate.records import Message, PreferencePair, Settings, Slate

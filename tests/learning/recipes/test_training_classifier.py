@@ -11,7 +11,7 @@ import pytest
 from palate.engines import ChatTemplate
 from palate.errors import DataError, ModelError, UsageError
 from palate.learning.recipes import train_classifier
-from palate.learning.recipes.rows import encode, in_batches
+from palate.learning.recipes.token_pairs import encode, in_batches
 from palate.models import import_torch, import_transformers, resolve
 from palate.records import Message, PreferencePair, Settings, Slate
 from palate.scorers.classifier import Classifier

@@ -82,7 +82,7 @@ def test_known_and_generic_users_and_the_prior_are_weighed_as_written(monkeypatc
     trainer = object.__new__(kind)
     trainer.module = model.module
     trainer.tokens = SoftTokens(
-        None, (5, 1, 2), (), 1.0, PreferenceOptions(alpha=0.3, spread=2.0, rate=1.0)
+        None, (5, 1, 2), (), 1.0, PreferenceOptions(alpha=0.3, prior_std=2.0, rate=1.0)
     )
     trainer.shares = torch.tensor([0.0, 1 / 5, 1.0, 1 / 2])
     ids = torch.tensor([[7, 52, 53, 8], [7, 56, 57, 0]])  # users 1 and 3

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palate.errors import DataError
-from palate.learning.recipes.rows import GROUP, TokenPair, in_batches, keep_users
+from palate.learning.recipes.token_pairs import GROUP, TokenPair, in_batches, keep_users
 from palate.records import PreferencePair
 
 

@@ -11,7 +11,6 @@ from palate.metrics.ranks.power import least_significant_tau
 from palate.metrics.ranks.statistics import KENDALL, SPEARMAN
 
 
-
 @pytest.mark.parametrize("n", [4, 6, 9, 15])
 def test_critical_tau_is_scipys_exact_test(n: int) -> None:
     found = least_significant_tau(n)

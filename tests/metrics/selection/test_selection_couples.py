@@ -39,7 +39,7 @@ def test_a_blind_scorer_is_at_exactly_a_half_with_a_point_interval() -> None:
         e = point.best
         assert (e.value, e.low, e.high, e.n) == (0.5, 0.5, 0.5, 20)
         assert (point.gain.value, point.gain.low, point.gain.high, point.gain.p) == (0, 0, 0, 1)
-    assert curve.points[1].headroom.value == pytest.approx(0)
+    assert curve.points[1].oracle_share.value == pytest.approx(0)
     assert curve.points[1].oracle.value > 0.6
     assert curve.n_questions == 40
     fit = over_optimisation(scores, gold, users, [2, 3, 4], questions=questions, mirrors=mirrors)
@@ -52,7 +52,7 @@ def test_values_are_those_over_rows_and_intervals_those_of_couples() -> None:
     found = best_of_curve(scores, gold, users, [1, 4], mirrors=mirrors)
     values = best_of(scores, gold, [4])[:, 0].reshape(-1, 2)
     for k in (0, 1):
-        for name in ("best", "oracle", "gain", "headroom"):
+        for name in ("best", "oracle", "gain", "oracle_share"):
             one, other = (getattr(curve.points[k], name) for curve in (rows, found))
             assert one.value == pytest.approx(other.value, nan_ok=True) or one.value is None
     by_hand = clustered_mean(values.mean(axis=1), Clusters.of(users[::2], users[1::2]))
@@ -67,7 +67,7 @@ def test_values_are_those_over_rows_and_intervals_those_of_couples() -> None:
     )
 
 
-def test_headroom_by_leaving_out_users_and_pairs_by_hand() -> None:
+def test_oracle_share_by_leaving_out_users_and_pairs_by_hand() -> None:
     scores, gold, users, mirrors = world(np.random.default_rng(2), 30, 0.8)
     values = best_of(scores, gold, [1, 4])
     gained = (values[:, 1] - values[:, 0]).reshape(-1, 2).mean(axis=1)
@@ -83,9 +83,9 @@ def test_headroom_by_leaving_out_users_and_pairs_by_hand() -> None:
     pairs = [set(one) for one in {tuple(sorted(s)) for s in sides}]
     by_pair = squares([lambda side, p=p: side == p for p in pairs])
     point = best_of_curve(scores, gold, users, [4], mirrors=mirrors).points[0]
-    assert point.headroom.value == pytest.approx(share)
+    assert point.oracle_share.value == pytest.approx(share)
     assert by_user > 2 * by_pair
-    assert point.headroom.se == pytest.approx(np.sqrt(by_user - by_pair))
+    assert point.oracle_share.se == pytest.approx(np.sqrt(by_user - by_pair))
 
 
 def test_both_rows_of_a_couple_count_or_none() -> None:
@@ -96,7 +96,7 @@ def test_both_rows_of_a_couple_count_or_none() -> None:
     again = [k ^ 1 for k in range(22)]
     without = best_of_curve(scores[rest], gold[rest], [users[k] for k in rest], [4], mirrors=again)
     for one, other in zip(found.points, without.points, strict=True):
-        for name in ("best", "oracle", "gain", "headroom"):
+        for name in ("best", "oracle", "gain", "oracle_share"):
             ours, theirs = getattr(one, name), getattr(other, name)
             assert (ours.value, ours.low, ours.n) == pytest.approx(
                 (theirs.value, theirs.low, theirs.n)

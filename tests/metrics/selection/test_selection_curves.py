@@ -41,32 +41,32 @@ def test_points_are_user_means_of_the_questions() -> None:
     assert [point.reliable for point in curve.points] == [True, True, False]
 
 
-def test_one_sample_gains_nothing_and_has_no_headroom() -> None:
+def test_one_sample_gains_nothing_and_has_no_oracle_share() -> None:
     scores, gold, users = world(1)
     point = best_of_curve(scores, gold, users, [1]).points[0]
     assert (point.gain.value, point.gain.low, point.gain.high, point.gain.p) == (0, 0, 0, 1)
-    assert point.headroom.value is None
+    assert point.oracle_share.value is None
     assert point.kl_bound == 0
 
 
-def test_the_oracle_takes_all_the_headroom_and_a_constant_scorer_none() -> None:
+def test_the_oracle_takes_all_the_oracle_share_and_a_constant_scorer_none() -> None:
     _, gold, users = world(2)
     for point in best_of_curve(gold, gold, users, [2, 5, 8]).points:
-        assert point.headroom.value == pytest.approx(1)
+        assert point.oracle_share.value == pytest.approx(1)
         assert point.best == point.oracle
     for point in best_of_curve(np.zeros_like(gold), gold, users, [2, 5, 8]).points:
-        assert point.headroom.value == pytest.approx(0, abs=1e-12)
+        assert point.oracle_share.value == pytest.approx(0, abs=1e-12)
         # Rounding is no gain: neither an interval nor a test may be made of it.
         assert (point.gain.value, point.gain.low, point.gain.high, point.gain.p) == (0, 0, 0, 1)
 
 
-def test_headroom_by_leaving_users_out_by_hand() -> None:
+def test_oracle_share_by_leaving_users_out_by_hand() -> None:
     scores, gold, users = world(3)
     values = best_of(scores, gold, [1, 4])
     room = best_of(gold, gold, [4])[:, 0] - values[:, 0]
     gained = values[:, 1] - values[:, 0]
     share = gained.sum() / room.sum()
-    found = best_of_curve(scores, gold, users, [4]).points[0].headroom
+    found = best_of_curve(scores, gold, users, [4]).points[0].oracle_share
     names = sorted(set(users))
     out = [np.array(users) != u for u in names]
     moved = np.array([gained[m].sum() / room[m].sum() for m in out]) - share
@@ -89,7 +89,7 @@ def test_laws_of_the_curve(seed: int) -> None:
     assert all(b >= a - 1e-12 for a, b in itertools.pairwise(oracle))
     for point in curve.points:
         assert (point.best.value or 0.0) <= (point.oracle.value or 0.0) + 1e-12
-        share = point.headroom
+        share = point.oracle_share
         if share.value is not None and share.low is not None and share.high is not None:
             assert share.low - 1e-12 <= share.value <= share.high + 1e-12
             assert share.value <= 1
@@ -129,7 +129,7 @@ def test_nothing_usable() -> None:
     assert (curve.n_questions, curve.n_left_out) == (0, 1)
     assert curve.random.value is None
     assert [point.gain.value for point in curve.points] == [None, None]
-    assert [point.headroom.value for point in curve.points] == [None, None]
+    assert [point.oracle_share.value for point in curve.points] == [None, None]
 
 
 def test_gold_without_ends() -> None:
@@ -139,7 +139,7 @@ def test_gold_without_ends() -> None:
     assert free.best.value == pytest.approx(300 * (on_scale.best.value or 0) - 150)
     assert free.best.se == pytest.approx(300 * (on_scale.best.se or 0))
     assert free.gain.p == pytest.approx(on_scale.gain.p)
-    assert free.headroom.value == pytest.approx(on_scale.headroom.value)
+    assert free.oracle_share.value == pytest.approx(on_scale.oracle_share.value)
     with pytest.raises(ValueError, match="bounds"):
         best_of_curve(scores, gold * 300, users, [4])
 
@@ -171,7 +171,7 @@ def test_intervals_cover_what_fresh_questions_would_give() -> None:
         point = best_of_curve(scores, level + z, users, [k], bounds=None).points[0]
         truths = (0.5 * m4, 0.5 * m4, 0.5)
         for i, (e, truth) in enumerate(
-            zip((point.best, point.gain, point.headroom), truths, strict=True)
+            zip((point.best, point.gain, point.oracle_share), truths, strict=True)
         ):
             assert e.low is not None
             assert e.high is not None

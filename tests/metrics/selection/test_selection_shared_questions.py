@@ -46,11 +46,11 @@ def test_shared_questions_widen_all_that_rests_on_them() -> None:
     scores, gold, users, questions = world(rng, everyone(24, 6), 0.3)
     plain = best_of_curve(scores, gold, users, [4], bounds=None).points[0]
     wider = best_of_curve(scores, gold, users, [4], questions=questions, bounds=None).points[0]
-    for name in ("best", "oracle", "gain", "headroom"):
+    for name in ("best", "oracle", "gain", "oracle_share"):
         one, other = getattr(plain, name), getattr(wider, name)
         assert one.value == other.value
         assert other.se > 1.5 * one.se
-        assert other.df == pytest.approx(5 if name != "headroom" else other.df)
+        assert other.df == pytest.approx(5 if name != "oracle_share" else other.df)
         assert other.df <= 5 + 1e-9
     # The gain's p is that of its interval: by user the sums share the questions.
     gain = wider.gain
@@ -63,7 +63,7 @@ def test_shared_questions_widen_all_that_rests_on_them() -> None:
     assert fits[1].alpha.se > fits[0].alpha.se
 
 
-def test_headroom_by_leaving_questions_out_by_hand() -> None:
+def test_oracle_share_by_leaving_questions_out_by_hand() -> None:
     rng = np.random.default_rng(5)
     scores, gold, users, questions = world(rng, everyone(6, 8), 0.5)
     values = best_of(scores, gold, [1, 4])
@@ -79,4 +79,4 @@ def test_headroom_by_leaving_questions_out_by_hand() -> None:
     cells = list(zip(users, questions, strict=True))
     both = variance(users) + variance(questions) - variance(cells)
     found = best_of_curve(scores, gold, users, [4], questions=questions, bounds=None)
-    assert found.points[0].headroom.se == pytest.approx(np.sqrt(max(both, variance(users))))
+    assert found.points[0].oracle_share.se == pytest.approx(np.sqrt(max(both, variance(users))))

@@ -122,7 +122,7 @@ def ppo_result() -> PolicyTrainingResult:
         cells=(Cell(scorer=SCORERS[1], context="profile:5"),),
         columns=columns([0], ("reward", "stranger", "coverage"), "abc"),
         recipe={"algorithm": "ppo", "answers": 16}, lora=None,
-        scale=Scale(mean=0.1, deviation=0.5, n=16), scaled=True, no_end="keep",
+        scale=Scale(mean=0.1, deviation=0.5, n=16), scaled=True, missing_eos="keep",
         trained_rows=20, trained_users=5, held_out_users=ROWS, shared_questions=0, n=2,
         start="0" * 16, evaluations=evaluations,
         gain=TrainingGain(

@@ -56,7 +56,7 @@ def test_best_of_n_and_validity(downstream, tmp_path):
         assert f'<figure id="{name}">' in html
     assert "best-of-n-1.json" in html
     assert "CANARY" not in html
-    assert "headroom" in html
+    assert "oracle share" in html
 
 
 def test_a_page_without_a_run(downstream, tmp_path):

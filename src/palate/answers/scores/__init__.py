@@ -1,4 +1,4 @@
-"""What a scorer says of every sample: wide slates, the passes of an evaluation, back to rows."""
+"""A scorer's scores of every sample: wide slates, the passes of an evaluation, back to rows."""
 
 from palate.answers.scores.combine_passes import NOTHING_SHOWN
 from palate.answers.scores.result import SampleScores

@@ -1,4 +1,4 @@
-"""What the passes of one scorer said, as one score for every sample."""
+"""The passes of one scorer, joined to one score for every sample."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from palate.execution import Results
 from palate.records import NO_STRANGER, Judge, Judgement
 
 Doubles = NDArray[np.float64]
-Said = dict[str, float | str]
+ScoreByText = dict[str, float | str]
 """Of each text of a row its score, or why it has none."""
 NOTHING_SHOWN = "nothing shown"
 NO_OPPONENT = "no other answer of the row that a judge could compare it with"
@@ -37,7 +37,7 @@ def gather(
     for row, listed in enumerate(samples.of_row):
         texts = sampled.texts[row]
         if sampled.rows.no_stranger[row]:
-            by_text: Said = dict.fromkeys(texts, NO_STRANGER)
+            by_text: ScoreByText = dict.fromkeys(texts, NO_STRANGER)
         elif needs_shown and not (sampled.rows.parts[row] and passes[0].parts_of(row)):
             by_text = dict.fromkeys(texts, NOTHING_SHOWN)
         elif judged:
@@ -54,7 +54,9 @@ def gather(
     return rows
 
 
-def _scored(work: Computation, texts: Sequence[str], row: int, passes: Sequence[Results]) -> Said:
+def _scored(
+    work: Computation, texts: Sequence[str], row: int, passes: Sequence[Results]
+) -> ScoreByText:
     combine = getattr(work.scorer, "combine", itemgetter(0))
     scores = combine([results.scores(row) for results in passes])
     return {
@@ -63,7 +65,7 @@ def _scored(work: Computation, texts: Sequence[str], row: int, passes: Sequence[
     }
 
 
-def _compared(texts: Sequence[str], judgements: Sequence[Judgement]) -> Said:
+def _compared(texts: Sequence[str], judgements: Sequence[Judgement]) -> ScoreByText:
     margins = np.zeros((len(texts), len(texts)))
     why: dict[tuple[int, int], str] = {}
     both = combinations(range(len(texts)), 2)
@@ -75,7 +77,9 @@ def _compared(texts: Sequence[str], judgements: Sequence[Judgement]) -> Said:
     return _standing(texts, margins, why)
 
 
-def _standing(texts: Sequence[str], margins: Doubles, why: dict[tuple[int, int], str]) -> Said:
+def _standing(
+    texts: Sequence[str], margins: Doubles, why: dict[tuple[int, int], str]
+) -> ScoreByText:
     """Return each text's mean margin against the others that have a score.
 
     A mean over whatever happened to be read would hold texts to different opponents. So the texts
@@ -90,7 +94,7 @@ def _standing(texts: Sequence[str], margins: Doubles, why: dict[tuple[int, int],
     left = np.ones(len(texts), dtype=bool)
     while (counts := (unread & left).sum(axis=1) * left).any():
         left &= counts < counts.max()
-    shares: Said = {}
+    shares: ScoreByText = {}
     for k, text in enumerate(texts):
         if left[k] and left.sum() > 1:
             others = margins[k, left & (np.arange(len(texts)) != k)]

@@ -1,4 +1,4 @@
-"""What one scorer under one context makes of a policy's samples, as a result."""
+"""The scores that one scorer under one context gives a policy's samples, as a result."""
 
 from __future__ import annotations
 

@@ -15,11 +15,11 @@ from palate.answers.scores.slates import SampleRows
 from palate.benchmarks import Dataset
 from palate.errors import EndpointError, UsageError
 from palate.evaluation import (
-    PlannedRun,
+    BoundScorer,
     Progress,
     Work,
-    meaningless,
     need_choices,
+    not_applicable,
     refuse,
     spec_of,
 )
@@ -41,9 +41,9 @@ def plan_cells(
     Raises:
         UsageError: where no cell is left, or one is asked for that makes no sense.
     """
-    shown = [work.context(text) for text in dict.fromkeys(contexts)]
+    built = [work.context(text) for text in dict.fromkeys(contexts)]
     cells = []
-    for context in shown:
+    for context in built:
         refuse_draws(context, context.spec, command)
     for text in dict.fromkeys(scorers):
         scorer = work.scorer(text)
@@ -51,8 +51,8 @@ def plan_cells(
         spec = spec_of(scorer, text)
         need_choices(scorer, pairs, spec)
         info = info_of(scorer, spec)
-        for context in shown:
-            if not meaningless(info, context):
+        for context in built:
+            if not not_applicable(info, context):
                 refuse(info, context, spec)
                 cells.append((text, context.spec))
     if not cells:
@@ -79,7 +79,7 @@ def score_samples(
     Raises `UsageError` for a scorer that makes no sense under this context, `EndpointError` where
     an endpoint did not answer, and what building and running a scorer raises.
     """
-    job = PlannedRun.of(scorer, pairs, context, work, name=getattr(scorer, "spec", None))
+    job = BoundScorer.of(scorer, pairs, context, work, name=getattr(scorer, "spec", None))
     spec, oracle = job.spec, job.context.oracle or getattr(job.scorer, "oracle", False)
     if job.info.pairs_only and samples.n == 1:
         raise UsageError(f"{spec}: a judge compares two answers; draw more than one (-n)")

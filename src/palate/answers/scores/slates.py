@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from palate.answers.samples import Samples
-from palate.evaluation.rows import ContextRows
+from palate.evaluation.context_rows import ContextRows
 from palate.records import Slate
 
 

@@ -1,4 +1,4 @@
-"""What every layout is read into: an input, its user's own text, and what they wrote before."""
+"""The form that every layout is read into: an input, its user's own text, their earlier texts."""
 
 from __future__ import annotations
 

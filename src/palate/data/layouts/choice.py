@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from palate.data.layouts.columns import (
+from palate.data.layouts.conversations import decoded, exchange
+from palate.data.layouts.known_columns import (
     CHOICE,
     QUESTION,
     RESPONSE,
@@ -15,7 +16,6 @@ from palate.data.layouts.columns import (
     plain_columns,
     who_column,
 )
-from palate.data.layouts.conversations import decoded, exchange
 from palate.data.layouts.layout import LayoutMatch, LayoutOptions, RowLayout, exchanged
 from palate.data.layouts.votes import spelled
 from palate.errors import DataError

@@ -1,4 +1,4 @@
-"""What a cell holds: a text, or a conversation in one of the forms that public files have."""
+"""A text, or a conversation in one of the forms that public files have, from one cell."""
 
 from __future__ import annotations
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from palate.data.layouts.columns import Peek, Row
 from palate.data.layouts.conversations import Exchange
+from palate.data.layouts.known_columns import Peek, Row
 from palate.data.layouts.votes import Side
 from palate.errors import DataError, UsageError
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from palate.data.layouts.columns import Peek, who_column
+from palate.data.layouts.known_columns import Peek, who_column
 from palate.data.layouts.layout import Numbered
 from palate.data.types import is_missing, tidied
 from palate.errors import DataError

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from palate.data.layouts.columns import QUESTION, Peek, Row, plain_columns, who_column
 from palate.data.layouts.conversations import decoded, exchange, turns_of
+from palate.data.layouts.known_columns import QUESTION, Peek, Row, plain_columns, who_column
 from palate.data.layouts.layout import LayoutMatch, LayoutOptions, RowLayout, exchanged, half_pair
 from palate.errors import DataError
 

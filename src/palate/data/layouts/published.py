@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from palate.data.layouts.columns import Peek, Row, plain_columns
+from palate.data.layouts.known_columns import Peek, Row, plain_columns
 from palate.data.layouts.layout import LayoutMatch, LayoutOptions, RowLayout, half_pair
 from palate.errors import DataError
 

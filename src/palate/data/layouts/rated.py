@@ -7,7 +7,8 @@ from functools import partial
 from itertools import combinations, pairwise
 from typing import Any, NamedTuple
 
-from palate.data.layouts.columns import (
+from palate.data.layouts.conversations import decoded, exchange
+from palate.data.layouts.known_columns import (
     QUESTION,
     RESPONSE,
     SCORE,
@@ -16,7 +17,6 @@ from palate.data.layouts.columns import (
     plain_columns,
     who_column,
 )
-from palate.data.layouts.conversations import decoded, exchange
 from palate.data.layouts.layout import LayoutMatch, LayoutOptions, RowLayout, exchanged
 from palate.data.layouts.vote import decoded_list
 from palate.errors import DataError

@@ -9,8 +9,8 @@ from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from palate.data.layouts.choice import CHOICE_OF_LIST
-from palate.data.layouts.columns import PEEK, Peek, Row
 from palate.data.layouts.conversations import turns_of
+from palate.data.layouts.known_columns import PEEK, Peek, Row
 from palate.data.layouts.layout import LayoutMatch, LayoutOptions, Numbered, RowLayout
 from palate.data.layouts.preference import PREFERENCE, REWARDBENCH_2
 from palate.data.layouts.published import LAMP, PERSONALLLM

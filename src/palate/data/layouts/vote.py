@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from palate.data.layouts.columns import (
+from palate.data.layouts.conversations import Exchange, decoded, exchange, interleaved
+from palate.data.layouts.known_columns import (
     CHOICE,
     QUESTION,
     Peek,
@@ -17,7 +18,6 @@ from palate.data.layouts.columns import (
     two_responses,
     who_column,
 )
-from palate.data.layouts.conversations import Exchange, decoded, exchange, interleaved
 from palate.data.layouts.layout import LayoutMatch, LayoutOptions, RowLayout, exchanged, half_pair
 from palate.data.layouts.votes import Side, by_model, meanings, spelled
 from palate.errors import DataError, UsageError

@@ -1,4 +1,4 @@
-"""What is asked of endpoints, and how their replies are read."""
+"""Requests to endpoints, and how their replies are read."""
 
 from palate.engines.endpoints.chat import read_reply
 from palate.engines.endpoints.sampling import Sampling, SamplingEndpoint, SamplingRequest

@@ -1,4 +1,4 @@
-"""What reward servers are sent and what they reply, one format per server.
+"""Requests to reward servers and their replies, one format per server.
 
 Read from vLLM 0.33, SGLang 0.5.23, text-embeddings-inference 1.8 and OpenRLHF 0.11; see
 docs/reward_servers.md.

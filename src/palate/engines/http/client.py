@@ -279,14 +279,14 @@ class HttpClient:
         self, status: int, answer: HttpResponse, ticket: int
     ) -> HttpOutcome[Any] | Retry:
         refusal = read_refusal(status, answer.body, read_key(self.settings.key_env))
-        at = f"model {self.settings.model}, key from ${self.settings.key_env}"
+        where = f"model {self.settings.model}, key from ${self.settings.key_env}"
         if refusal.spent:
             reason = f"HTTP {status}, {refusal.spent}: the account may spend no more"
-            await self._stop(EndpointError(f"{self.settings.base_url}: {reason} ({at})"))
+            await self._stop(EndpointError(f"{self.settings.base_url}: {reason} ({where})"))
         if status in REFUSED or (refusal.no_model and status not in RETRIED):
             reason = f"HTTP {status}, {REFUSED.get(status, REFUSED[404])}"
             await self._stop(
-                EndpointError(f"{self.settings.base_url}: {reason} ({at})"),
+                EndpointError(f"{self.settings.base_url}: {reason} ({where})"),
                 lacks_model=status == 404 or refusal.no_model,
             )
         if status in RETRIED:

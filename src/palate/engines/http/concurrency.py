@@ -1,4 +1,4 @@
-"""How many requests may be under way at once, learned from how the server takes them."""
+"""The number of requests under way at once, learned from how the server takes them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What asking has cost, and the cap on it; in `Decimal`, so that no rounding passes the cap."""
+"""The cost of asking, and the cap on it; in `Decimal`, so that no rounding passes the cap."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many requests and tokens a minute may leave, and when a server asked for a rest."""
+"""Limits of requests and tokens a minute, and the rests that a server asks for."""
 
 from __future__ import annotations
 

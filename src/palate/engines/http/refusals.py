@@ -1,4 +1,4 @@
-"""What a server's refusal means: fixed words for what is kept, its own words for the screen."""
+"""Refusals of servers: fixed words for what is kept, their own words for the screen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long a server may say nothing."""
+"""The time that a server may say nothing."""
 
 from __future__ import annotations
 

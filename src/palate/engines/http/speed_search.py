@@ -1,4 +1,4 @@
-"""How many requests at once a server is worth: doubled while that pays, then held."""
+"""The number of requests at once that a server is worth: doubled while that pays, then held."""
 
 from __future__ import annotations
 

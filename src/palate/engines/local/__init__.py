@@ -6,19 +6,19 @@ from palate.engines.local.loading import ReadMode
 from palate.engines.local.model import LabelLogits, LocalModel
 from palate.engines.local.padding import pad
 from palate.engines.local.read_mode import find_read_mode
-from palate.engines.local.threads import Turns, spread
+from palate.engines.local.threads import FairLock, map_ordered
 from palate.engines.local.valid_ids import ValidIds
 
 __all__ = [
+    "FairLock",
     "LabelLogits",
     "LocalModel",
     "ReadMode",
     "TokenSpan",
-    "Turns",
     "ValidIds",
     "find_read_mode",
     "generate",
+    "map_ordered",
     "pad",
     "sample",
-    "spread",
 ]

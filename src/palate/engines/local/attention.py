@@ -36,7 +36,7 @@ class Layout:
     """Of each segment kept before, per layer, keys and values, which every token sees."""
     keep: int | None = None
     """The segment whose keys and values are kept."""
-    rows: Steps | None = None
+    rows: KVSteps | None = None
     """Where given, every token of the pack is the next step of a row of its own."""
     cached: list[KeysValues] = field(default_factory=list)
     layers: int = 1
@@ -52,7 +52,7 @@ class Layout:
 
 
 @dataclass
-class Steps:
+class KVSteps:
     """Keys and values of each row's own steps: per layer, n × heads × room × d."""
 
     room: int
@@ -81,7 +81,7 @@ class Steps:
         self.taken += 1
 
     @staticmethod
-    def join(parts: Sequence[tuple[Steps, list[int]]]) -> Steps:
+    def join(parts: Sequence[tuple[KVSteps, list[int]]]) -> KVSteps:
         """Return chosen rows of several, one after another."""
         torch, first = import_torch(), parts[0][0]
         layers = range(len(first.buffers))
@@ -89,7 +89,7 @@ class Steps:
             tuple(torch.cat([steps.buffers[k][j][rows] for steps, rows in parts]) for j in (0, 1))
             for k in layers
         ]
-        return Steps(first.room, first.taken, cast("list[KeysValues]", buffers))
+        return KVSteps(first.room, first.taken, cast("list[KeysValues]", buffers))
 
 
 _now = threading.local()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from palate.engines.local.forward import Group, Load, Reduce, read_load
 from palate.engines.local.loading import LoadedModel
 from palate.engines.local.memory import share_of
-from palate.engines.local.threads import spread, workers
+from palate.engines.local.threads import map_ordered, workers
 from palate.engines.local.tree import build_tree
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def read(
             (load, partial(read_load, local, load, reduce, logits, side_by_side))
             for load in loads[:apart]
         )
-        read_apart = spread(local.torch, local.device, jobs, local.turns) if apart else ()
+        read_apart = map_ordered(local.torch, local.device, jobs, local.turns) if apart else ()
         for load, outputs in read_apart:
             yield from zip((k for k, _ in load), outputs, strict=True)
         for load in loads[apart:]:  # one after another, on all threads

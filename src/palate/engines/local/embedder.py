@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from palate.engines.local.threads import Turns, spread
+from palate.engines.local.threads import FairLock, map_ordered
 from palate.engines.text.reader import even_parts
 from palate.errors import LoadError, ModelError, UsageError, first_line
 from palate.models import (
@@ -53,11 +53,11 @@ class Embedder:
         settings: Settings,
         *,
         resolved: ModelFolder | None = None,
-        turns: Turns | None = None,
+        turns: FairLock | None = None,
     ) -> None:
         self.reference, self.settings = reference, settings
         self.folder = resolved or resolve(reference, code=settings.trust_remote_code)
-        self._turns = turns or Turns()
+        self._turns = turns or FairLock()
         self.device = choose_device(settings.device)
         kind = self.device.split(":", maxsplit=1)[0]
         more = ("around",) if _writes_around(self.folder.path) else ()
@@ -115,7 +115,7 @@ class Embedder:
             new = [text for text in dict.fromkeys(some) if text not in vectors]
             # On one thread a single text too: on more its sums would round otherwise.
             jobs = ((text, self._job(text)) for text in new)
-            vectors |= dict(spread(import_torch(), self.device, jobs, self._turns))
+            vectors |= dict(map_ordered(import_torch(), self.device, jobs, self._turns))
             with self._lock:
                 self._known |= {text: vectors[text] for text in new}
                 while len(self._known) > REMEMBERED:

@@ -16,7 +16,7 @@ from palate.engines.local.attention import KeysValues, Layout, reading
 from palate.engines.local.loading import LoadedModel
 from palate.engines.local.memory import halve, share_of
 from palate.engines.local.padding import pad, padded
-from palate.engines.local.threads import spread, workers
+from palate.engines.local.threads import map_ordered, workers
 from palate.engines.local.tree import Node, Pack, branches, build_tree, packs
 
 if TYPE_CHECKING:
@@ -77,13 +77,13 @@ def _read_tree(
         owners, rows, following = _wanted_rows(pack, sequences)
         if not rows:
             continue
-        made = reduce(
+        reduced = reduce(
             outputs[torch.tensor(rows, device=local.device)],
             torch.tensor(following, device=local.device),
         )
         taken = 0
         for k, n in owners:
-            pieces_of[k].append(made[taken : taken + n])
+            pieces_of[k].append(reduced[taken : taken + n])
             taken += n
     return [torch.cat(pieces) if pieces else torch.empty(0) for pieces in pieces_of]
 
@@ -99,7 +99,7 @@ def _outputs_of(
             yield trunk, forward_pack(local, trunk, layout, logits)
             past = (layout.cached,)
             jobs = ((pack, partial(_branch, local, pack, past, logits, length)) for pack in dealt)
-            yield from spread(local.torch, local.device, jobs)
+            yield from map_ordered(local.torch, local.device, jobs)
         return
     stack: list[list[KeysValues]] = []
     for pack in packs(roots, share):

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from palate.engines.local.rope import Sides, find_sides
-from palate.engines.local.threads import Turns
+from palate.engines.local.threads import FairLock
 from palate.engines.local.weights import load_weights
 from palate.engines.text.reader import Reader, window_of
 from palate.models import choose_device, choose_dtype, import_torch
@@ -51,13 +51,13 @@ class LoadedModel:
         settings: Settings,
         *,
         reader: Reader | None = None,
-        turns: Turns | None = None,
+        turns: FairLock | None = None,
     ) -> None:
         torch = import_torch()
         reader = reader or Reader(reference, settings)
         self.folder = reader.resolved
         self.reference, self.settings, self.torch = reference, settings, torch
-        self.turns, self.users, self._counting = turns or Turns(), 0, threading.Lock()
+        self.turns, self.users, self._counting = turns or FairLock(), 0, threading.Lock()
         self.device = choose_device(settings.device)
         self.dtype = choose_dtype(settings.dtype, self.device)
         self.budget = settings.batch_tokens

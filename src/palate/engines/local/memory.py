@@ -1,4 +1,4 @@
-"""How many tokens are held at a time, and what happens where memory runs out."""
+"""The number of tokens held at a time, and what happens where memory runs out."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from palate.engines.local.forward import Group, Reduce, TokenSpan
 from palate.engines.local.loading import LoadedModel
 from palate.engines.local.neighbours import without_neighbours
 from palate.engines.local.read_mode import find_read_mode
-from palate.engines.local.threads import Turns
+from palate.engines.local.threads import FairLock
 from palate.engines.local.valid_ids import ValidIds
 from palate.engines.text.reader import Reader
 from palate.records import Settings
@@ -50,7 +50,7 @@ class LocalModel(LoadedModel):
         settings: Settings,
         *,
         reader: Reader | None = None,
-        turns: Turns | None = None,
+        turns: FairLock | None = None,
     ) -> None:
         super().__init__(reference, head, settings, reader=reader, turns=turns)
         if head != "encoder":  # whose tokens see what follows them

@@ -71,16 +71,16 @@ def find_sides(model: Any, torch: Any) -> Sides:
     Modules whose factors depend on the length are changed to take them from the length of the
     sequence that is read (`Layout.length`), or else of the pass.
     """
-    limit, each = FAR, False
+    limit, by_length = FAR, False
     for module in model.modules():
         for rotary in _rotaries(module):
             near = _limit(rotary, torch)
             if near is None:
                 continue
             limit = min(limit, near)
-            each |= not _alike(rotary, torch, near + 1, FAR)
+            by_length |= not _alike(rotary, torch, near + 1, FAR)
             _by_length(module, torch)
-    return Sides(limit, each)
+    return Sides(limit, by_length)
 
 
 def _rotaries(module: Any) -> list[Rotary]:

@@ -19,7 +19,7 @@ Result = TypeVar("Result")
 MOST_WORKERS = 8
 
 
-class Turns:
+class FairLock:
     """One caller's work at a time, callers in turn; pieces of one caller's work run side by side.
 
     A caller is a thread. It is asked for before each pass, and a caller that waits is let in before
@@ -96,18 +96,18 @@ def one_thread(torch: Any, device: str) -> Iterator[None]:
             torch.set_num_threads(threads)
 
 
-def spread(
+def map_ordered(
     torch: Any,
     device: str,
     jobs: Iterable[tuple[Key, Callable[[], Result]]],
-    turns: Turns | None = None,
+    turns: FairLock | None = None,
 ) -> Iterator[tuple[Key, Result]]:
     """Yield (key, result) in order; jobs are drawn by the caller's thread, a few ahead.
 
     So what makes the jobs, such as a tokenizer, need not be safe between threads. With `turns` each
     job waits until no other caller's runs; nobody's turn lasts while this waits to be asked on.
     """
-    caller, turns, closed = threading.get_ident(), turns or Turns(), threading.Event()
+    caller, turns, closed = threading.get_ident(), turns or FairLock(), threading.Event()
 
     def run(job: Callable[[], Result]) -> Result:
         with turns.of(caller, closed):

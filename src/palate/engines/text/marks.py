@@ -1,4 +1,4 @@
-"""What in a text would open or close a turn: added tokens, and the marks that a template writes."""
+"""Marks in a text that would open or close a turn: added tokens, and those of a template."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a local model reads, without the model: its tokenizer, template and configuration."""
+"""A local model's tokenizer, template and configuration, without the model."""
 
 from __future__ import annotations
 

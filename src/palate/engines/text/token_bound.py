@@ -1,4 +1,4 @@
-"""How many tokens a text can make at most, told from its bytes without a tokenizer's work."""
+"""A bound on the tokens of a text, told from its bytes without a tokenizer's work."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from typing import Any
 from palate.errors import EngineError, UsageError
 from palate.execution.ray_runner.cluster import connect, free, one_line, require
 from palate.execution.ray_runner.worker import Reply, ScorerIdentity, Worker, results_in, source_of
-from palate.execution.runner import Batch, BatchResult, Job
+from palate.execution.runner import Batch, BatchResult, ScorerJob
 from palate.specs import Spec
 
 GROUPS_AT_MOST, UNITS_PER_WORKER = 256, 8
@@ -45,7 +45,7 @@ class RayRunner:
         each = -(-groups // (UNITS_PER_WORKER * self.workers))
         return max(1, min(GROUPS_AT_MOST, each))
 
-    def run(self, task: Job, units: Iterable[Batch]) -> Iterator[BatchResult]:
+    def run(self, task: ScorerJob, units: Iterable[Batch]) -> Iterator[BatchResult]:
         """Yield results as workers give them; raises `EngineError` where none come for too long."""
         units = iter(units)
         first = next(units, None)
@@ -73,7 +73,7 @@ class RayRunner:
 
 
 @dataclass
-class _Job:
+class _Assignment:
     """What a worker does at a time: a unit, or nothing but to build the scorer."""
 
     unit: int = -1
@@ -87,13 +87,13 @@ class _Pool:
 
     def __init__(self, ray: Any, hire: Callable[[], Any], size: int, wait_s: int) -> None:
         self._ray, self._hire, self._size, self._wait_s = ray, hire, size, wait_s
-        self._waiting: deque[_Job] = deque()
-        self._busy: dict[Any, tuple[Any, _Job]] = {}  # by the stream of a worker's replies
+        self._waiting: deque[_Assignment] = deque()
+        self._busy: dict[Any, tuple[Any, _Assignment]] = {}  # by the stream of a worker's replies
 
-    def replies(self, units: Iterator[Batch]) -> Iterator[tuple[_Job, Reply]]:
+    def replies(self, units: Iterator[Batch]) -> Iterator[tuple[_Assignment, Reply]]:
         """Yield each reply with its job until no unit is left."""
         for _ in range(self._draw(units)):
-            self._give(self._hire(), _Job())  # a unit goes only to a worker that is there
+            self._give(self._hire(), _Assignment())  # a unit goes only to a worker that is there
         while self._draw(units) or any(job.missing for _, job in self._busy.values()):
             ready, _ = self._ray.wait([*self._busy], timeout=self._wait_s)
             if not ready:
@@ -117,13 +117,13 @@ class _Pool:
         # As many units as workers lie ready in Ray's store, so that no worker waits for texts.
         while len(self._waiting) < self._size and (unit := next(units, None)) is not None:
             positions = set(range(len(unit.prepared)))
-            self._waiting.append(_Job(unit.number, self._ray.put(unit.prepared), positions))
+            self._waiting.append(_Assignment(unit.number, self._ray.put(unit.prepared), positions))
         return len(self._waiting)
 
-    def _give(self, worker: Any, job: _Job) -> None:
+    def _give(self, worker: Any, job: _Assignment) -> None:
         self._busy[worker.work.remote(job.prepared)] = worker, job
 
-    def _ended(self, worker: Any, job: _Job, error: Exception) -> None:
+    def _ended(self, worker: Any, job: _Assignment, error: Exception) -> None:
         if isinstance(error, StopIteration) and not job.missing:
             if self._waiting:
                 self._give(worker, self._waiting.popleft())
@@ -141,5 +141,5 @@ class _Pool:
             if job.missing:
                 self._waiting.appendleft(job)
             if self._waiting:
-                self._give(self._hire(), _Job(deaths=job.deaths))
+                self._give(self._hire(), _Assignment(deaths=job.deaths))
         self._ray.kill(worker)  # a worker that Ray calls dead may live where it cannot be reached

@@ -1,4 +1,4 @@
-"""What runs on a worker, and what travels there and back.
+"""The part that runs on a worker, and the messages that travel there and back.
 
 What goes wrong travels back as a value, so that it reaches the user as one line and costs no retry.
 """
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from palate import errors
 from palate.errors import EngineError, LoadError, ModelError, PalateError, UsageError
 from palate.execution.ray_runner.cluster import one_line
-from palate.execution.runner import Job, compute
+from palate.execution.runner import ScorerJob, compute
 from palate.models import choose_device, choose_dtype
 from palate.records import Judge, Prepared, Scorer, Settings, components_of, info_of
 from palate.runs import versions
@@ -125,7 +125,7 @@ def _flat(details: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, A
             yield f"{before}{name}", value
 
 
-def source_of(ray: Any, task: Job) -> str | bytes:
+def source_of(ray: Any, task: ScorerJob) -> str | bytes:
     """Return what a worker builds the scorer from: its spec, or the object pickled."""
     if task.spec is not None:
         return task.spec
@@ -152,7 +152,7 @@ def _as_here(settings: Settings) -> tuple[Any, ...]:
     return Settings.model_validate, (settings.model_dump() | {"device": device, "dtype": dtype},)
 
 
-def results_in(task: Job, reply: Reply) -> list[tuple[int, Any]]:
+def results_in(task: ScorerJob, reply: Reply) -> list[tuple[int, Any]]:
     """Return the results of a reply; raises what the scorer raised."""
     kind, content = reply
     if kind == BROKEN:

@@ -1,4 +1,4 @@
-"""What VPL and GPO share: a global head, and a network that reads a user's choices in one pass.
+"""The base of VPL and GPO: a global head, and a network that reads a user's choices in one pass.
 
 score = w·φ + r(φ; state). w is the Bradley–Terry head of all users, and the network learns what it
 leaves over. r is 0 before the first step, and that network is kept where no other predicts

@@ -1,4 +1,4 @@
-"""What models on vectors share: they are the arrays that they learnt, and their options."""
+"""The base of models on vectors: they are the arrays that they learnt, and their options."""
 
 from __future__ import annotations
 

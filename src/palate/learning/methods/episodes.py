@@ -173,18 +173,20 @@ def _copy(parts: Parameters) -> Parameters:
 
 def draw_episode(rows: Whole, asked: Whole, most: int, stream: np.random.Generator) -> Episode:
     """Show some choices and ask for choices on questions that none of them answers."""
-    shown = int(stream.integers(min(len(rows), most + 1)))
+    n_read = int(stream.integers(min(len(rows), most + 1)))
     rows = _by_question(rows, asked, stream)
     _, starts = np.unique(asked[rows], return_index=True)
     starts = np.sort(starts)
     # The first questions that hold enough to show; the last is asked for where one question is not
     # all there is.
-    cut = int(np.append(starts[1:], len(rows))[np.searchsorted(starts[1:], shown)])
+    cut = int(np.append(starts[1:], len(rows))[np.searchsorted(starts[1:], n_read)])
     cut = int(starts[-1]) if cut == len(rows) and len(starts) > 1 else cut
-    if shown == 0 or len(starts) == 1:
+    if n_read == 0 or len(starts) == 1:
         order = stream.permutation(rows)
-        return Episode(order[:shown], order[shown : shown + TARGETS])
-    return Episode(stream.permutation(rows[:cut])[:shown], stream.permutation(rows[cut:])[:TARGETS])
+        return Episode(order[:n_read], order[n_read : n_read + TARGETS])
+    return Episode(
+        stream.permutation(rows[:cut])[:n_read], stream.permutation(rows[cut:])[:TARGETS]
+    )
 
 
 def _by_question(rows: Whole, asked: Whole, stream: np.random.Generator) -> Whole:

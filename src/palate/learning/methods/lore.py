@@ -15,7 +15,7 @@ from scipy.special import expit
 
 from palate.learning.methods.array_model import LinearModel
 from palate.learning.methods.simplex_mixture import OUTWARD, SimplexMixture
-from palate.learning.methods.starts import differences_of_users, spread
+from palate.learning.methods.starts import differences_of_users, farthest_points
 from palate.learning.personal.choices import Choices, Doubles
 from palate.learning.personal.products import dots
 from palate.learning.personal.projection import along, sums_by_user
@@ -60,7 +60,7 @@ class LoRe(SimplexMixture, LinearModel):
     def begin(cls, choices: Choices, head: Doubles, options: Options, seed: Seed) -> Self:
         """Return a basis made of users whose own heads lie far apart."""
         b = options["basis"]
-        far = spread(differences_of_users(choices, head), b, rng("lore", *seed))
+        far = farthest_points(differences_of_users(choices, head), b, rng("lore", *seed))
         return cls(head[:, None] + OUTWARD * far.T, np.full(b, 1 / b), options)
 
     def by_prototype(self, choices: Choices) -> Doubles:

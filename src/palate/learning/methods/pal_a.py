@@ -20,7 +20,7 @@ import numpy as np
 from scipy.special import expit
 
 from palate.learning.methods.simplex_mixture import OUTWARD, SimplexMixture
-from palate.learning.methods.starts import differences_of_users, spread, truncated_svd
+from palate.learning.methods.starts import differences_of_users, farthest_points, truncated_svd
 from palate.learning.personal.choices import Choices, Doubles, Floats
 from palate.learning.personal.products import dots, slate_dots
 from palate.learning.personal.projection import pieces, sums_by_user
@@ -81,7 +81,7 @@ class PALA(SimplexMixture):
         lengths = np.sqrt(np.maximum(sizes / np.sqrt(len(apart)), 1e-6))
         mapping, prototypes = np.zeros((q, len(head))), np.zeros((k, q))
         mapping[: len(sizes)] = lengths[:, None] * right
-        far = OUTWARD * spread(apart, k, stream)
+        far = OUTWARD * farthest_points(apart, k, stream)
         prototypes[:, : len(sizes)] = far @ right.T / lengths / 2
         return cls(head, mapping, prototypes, np.array([CURVATURE]), np.full(k, 1 / k), options)
 

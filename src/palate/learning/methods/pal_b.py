@@ -22,7 +22,7 @@ from scipy.special import expit
 
 from palate.learning.methods.questions import Questions, given
 from palate.learning.methods.simplex_mixture import OUTWARD, SimplexMixture
-from palate.learning.methods.starts import differences_of_users, spread, truncated_svd
+from palate.learning.methods.starts import differences_of_users, farthest_points, truncated_svd
 from palate.learning.personal.choices import Choices, Doubles, Floats
 from palate.learning.personal.products import dots, slate_dots
 from palate.learning.personal.projection import along, narrowed, sums_by_user
@@ -100,7 +100,7 @@ class PALB(SimplexMixture):
         shown = [crossed.reshape(len(choices), -1), along(choices, head[:, None])]
         low = narrowed(choices, np.hstack(shown))
         apart = differences_of_users(low, np.append(model.projectors[0].ravel(), 1.0))[:, :-1]
-        far = OUTWARD * spread(apart, k, stream)
+        far = OUTWARD * farthest_points(apart, k, stream)
         model.projectors[:] += far.reshape(model.projectors.shape)
         return model
 
@@ -136,8 +136,8 @@ class PALB(SimplexMixture):
             mixed, mapped = weights[choices.user], rows @ mapping.T
             ideals = (questions @ projectors.reshape(k * q, p).T).reshape(-1, k, q)
             toward = np.einsum("nk,nkq->nq", mixed, ideals)
-            each = np.einsum("nq,nkq->nk", mapped, ideals)
-            margins = rows @ head + np.einsum("nk,nk->n", mixed, each)
+            scores = np.einsum("nq,nkq->nk", mapped, ideals)
+            margins = rows @ head + np.einsum("nk,nk->n", mixed, scores)
             pull = -expit(-margins)[:, None]
             far = head - centre
             value = np.logaddexp(0, -margins).sum()
@@ -146,6 +146,6 @@ class PALB(SimplexMixture):
             by_mapping = (pull * toward).T @ rows + strength * mapping
             crossed = (mixed[:, :, None] * (pull * mapped)[:, None, :]).reshape(-1, k * q)
             by_projectors = (crossed.T @ questions).reshape(k, q, p) + projectors
-            return float(value), [by_head, by_mapping, by_projectors, sums @ (pull * each)]
+            return float(value), [by_head, by_mapping, by_projectors, sums @ (pull * scores)]
 
         return loss

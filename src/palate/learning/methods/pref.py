@@ -121,15 +121,15 @@ def joint_loss(choices: Choices, head: Doubles, strength: float, j: int) -> Loss
     centre, mean, variance = _at(head, j), np.eye(j)[0], np.diag(_first(j))
 
     def loss(psi: Doubles, factors: Doubles) -> tuple[float, list[Doubles]]:
-        of_user, each = factors[choices.user], rows @ psi
-        margins = np.einsum("nj,nj->n", each, of_user)
+        of_user, of_basis = factors[choices.user], rows @ psi
+        margins = np.einsum("nj,nj->n", of_basis, of_user)
         pull = -expit(-margins)[:, None]
         apart, away = psi - centre, factors - mean
         pulled = away / variance
         value = np.logaddexp(0, -margins).sum()
         value += 0.5 * strength * (apart**2).sum() + 0.5 * (away * pulled).sum()
         by_psi = rows.T @ (pull * of_user) + strength * apart
-        return float(value), [by_psi, sums @ (pull * each) + pulled]
+        return float(value), [by_psi, sums @ (pull * of_basis) + pulled]
 
     return loss
 
@@ -162,6 +162,6 @@ def _population(choices: Choices, rows: Doubles) -> tuple[Doubles, Doubles]:
             first += z.sum(axis=0)
             second += z.T @ z + np.linalg.inv(curve + np.eye(j)).sum(axis=0)
         centre = first / low.users
-        spread = second / low.users - np.outer(centre, centre)
-        mean, factor = mean + factor @ centre, factor @ np.linalg.cholesky(spread)
+        farthest_points = second / low.users - np.outer(centre, centre)
+        mean, factor = mean + factor @ centre, factor @ np.linalg.cholesky(farthest_points)
     return mean, factor

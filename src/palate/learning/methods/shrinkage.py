@@ -1,4 +1,4 @@
-"""How far users may differ from everybody: a strength chosen on held-out questions.
+"""The strength by which users may differ from everybody, chosen on held-out questions.
 
 A shrunk method starts from the global Bradley–Terry head and pays for leaving it. Several strengths
 are tried beside the model in which nobody differs, and what makes the training users' choices on

@@ -1,4 +1,4 @@
-"""What LoRe and PAL share: a few rewards, and users who mix them by weights on the simplex.
+"""The base of LoRe and PAL: a few rewards, and users who mix them by weights on the simplex.
 
 The rewards and w_u = softmax(θ_u) are fitted together by L-BFGS on the pooled likelihood, so that a
 user counts as their choices do and the prior means the same for all. Each method's penalty keeps

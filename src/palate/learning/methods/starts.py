@@ -38,7 +38,7 @@ def truncated_svd(
     return left[:, order], sizes[order], right[order]
 
 
-def spread(points: Doubles, count: int, stream: np.random.Generator) -> Doubles:
+def farthest_points(points: Doubles, count: int, stream: np.random.Generator) -> Doubles:
     """Return `count` of the points (n × d) far from each other, noise taken off.
 
     Drawn as the first centres of k-means++ (Arthur and Vassilvitskii 2007) among the points'

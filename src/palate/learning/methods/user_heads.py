@@ -41,7 +41,7 @@ class UserHeads(LinearModel):
     defaults: ClassVar[Options] = {"ridge": None, "variance": None}
 
     head: Doubles
-    spread: Doubles
+    farthest_points: Doubles
     """s, one number."""
     options: Options
 
@@ -61,7 +61,9 @@ class UserHeads(LinearModel):
 
     def adapt(self, choices: Choices) -> States:
         """Return δ_u of every user, 0 for one without choices."""
-        return {"offset": offsets(choices, self.head, self.options["variance"], self.spread)}
+        return {
+            "offset": offsets(choices, self.head, self.options["variance"], self.farthest_points)
+        }
 
     def heads_of(self, states: States) -> Doubles:
         """Return w + δ_u (users × d)."""
@@ -69,16 +71,18 @@ class UserHeads(LinearModel):
 
 
 def offsets(
-    choices: Choices, head: Doubles, variance: float, spread: Doubles = NO_DIRECTION
+    choices: Choices, head: Doubles, variance: float, farthest_points: Doubles = NO_DIRECTION
 ) -> Floats:
     """Return δ (users × d); `spread` is s, without which no direction stands out."""
     offsets = np.zeros((choices.users, choices.width), np.float32)
     with one_blas_thread(int(choices.counts.max(initial=0)) * choices.width):
         for block in choices.blocks():
             margins = block.differences.astype(np.float64) @ head
-            rows = np.concatenate([block.differences, (margins / spread)[..., None]], axis=2)
+            rows = np.concatenate(
+                [block.differences, (margins / farthest_points)[..., None]], axis=2
+            )
             offset = ridge_offsets(rows, block.mask, margins, variance)
-            offsets[block.users] = offset[:, :-1] + offset[:, -1:] * head / spread
+            offsets[block.users] = offset[:, :-1] + offset[:, -1:] * head / farthest_points
     return offsets
 
 

@@ -55,9 +55,9 @@ def adapt(
 ) -> UserStates:
     """Return o_u for each user (key → choices): the most likely one under a Gaussian prior.
 
-    o_u minimises Σ −log σ(β [Δ log π − Δ log π_ref]) + |o_u / unit|² / (2 spread²), from o_u = 0,
-    which it stays without choices. Users are independent of each other; sixteen at a time are read
-    together and kept in the store, so the same choices are learnt once.
+    o_u minimises Σ −log σ(β [Δ log π − Δ log π_ref]) + |o_u / unit|² / (2 prior_std²), from
+    o_u = 0, which it stays without choices. Users are independent of each other; sixteen at a time
+    are read together and kept in the store, so the same choices are learnt once.
 
     Raises:
         ModelError: where the reference is not the model that the policy was trained from.
@@ -90,7 +90,7 @@ def adapt(
         wanted = [choice for _, group in todo for key in group for choice in fitting.choices[key]]
         sums = _reference_sums(base, wanted, session, settings)
         start = opening(session.reader(policy.policy, settings).template)
-        job = _Job(policy, session, settings, start, sums)
+        job = _Adaptation(policy, session, settings, start, sums)
         for name, group in todo:
             known[name] = job.adapted(group, [fitting.choices[key] for key in group])
             documents.put(name, known[name].to_bytes())
@@ -129,7 +129,7 @@ def _reference_sums(
 
 
 @dataclass(frozen=True)
-class _Job:
+class _Adaptation:
     """The policy with its weights frozen, asked for losses and slopes of users' tokens."""
 
     policy: PersonalPolicy
@@ -155,12 +155,12 @@ class _Job:
                 finally:
                     uninstall(model)
         offsets = start.reshape(len(keys), *self.policy.generic.shape)
-        scaled = (offsets * self.policy.spread * self.policy.unit).astype(np.float32)
+        scaled = (offsets * self.policy.prior_std * self.policy.unit).astype(np.float32)
         return UserStates(tuple(keys), {STATE: scaled}, self.policy.fingerprint)
 
 
 class _Objective:
-    """−log posterior of o_u / (spread · unit) and its slope, for some of the users."""
+    """−log posterior of o_u / (prior_std · unit) and its slope, for some of the users."""
 
     def __init__(
         self, model: Any, policy: PersonalPolicy, opening: tuple[int, ...], rows: Sequence[_Row]
@@ -173,7 +173,7 @@ class _Objective:
         torch, policy = self.torch, self.policy
         shape = (len(which), *policy.generic.shape)
         offsets = torch.from_numpy(points.astype(np.float32).reshape(shape))
-        module = install(self.model, self.generic, offsets, policy.spread * policy.unit)
+        module = install(self.model, self.generic, offsets, policy.prior_std * policy.unit)
         module.generic.requires_grad_(False)
         place = {int(user): k for k, user in enumerate(which)}
         values = (points**2).sum(axis=1) / 2

@@ -42,7 +42,7 @@ class PersonalPolicy:
     """Id of the first soft token: the number of words."""
     unit: float
     """Root mean square number of a word's vector."""
-    spread: float
+    prior_std: float
     """Standard deviation of o_u / unit before any choice."""
     beta: float
     base: Mapping[str, str]
@@ -64,7 +64,7 @@ class PersonalPolicy:
     def fingerprint(self) -> str:
         """Hash of all that a score depends on beside the reference's weights and the state."""
         content = resolve(self.policy).content
-        made = (self.first, self.unit, self.spread, self.beta, self.base["content"])
+        made = (self.first, self.unit, self.prior_std, self.beta, self.base["content"])
         return digest(KIND, METHOD, content, *made)
 
     @property
@@ -104,13 +104,13 @@ class PersonalPolicy:
         if facts is None or facts.get("kind") != KIND or facts.get("schema") != 1:
             raise ModelError(f"{folder}: no personal policy; make one with palate train p-dpo")
         _, tensors = read_tensors(folder / POLICY / TOKENS)
-        known = {"schema", "kind", "method", "first", "unit", "spread", "beta", "base"}
+        known = {"schema", "kind", "method", "first", "unit", "prior_std", "beta", "base"}
         return cls(
             folder,
             tensors["generic"],
             facts["first"],
             facts["unit"],
-            facts["spread"],
+            facts["prior_std"],
             facts["beta"],
             facts["base"],
             {name: value for name, value in facts.items() if name not in known},

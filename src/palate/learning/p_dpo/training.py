@@ -23,8 +23,8 @@ from palate.learning.recipes.preferences import (
     SoftTokens,
     tune_preferences,
 )
-from palate.learning.recipes.rows import in_batches
 from palate.learning.recipes.saving import named, save
+from palate.learning.recipes.token_pairs import in_batches
 from palate.learning.recipes.user_tokens import opening
 from palate.models import ModelFolder, choose_device, import_torch, resolve
 from palate.records import Choice, Message, Settings, user_key

@@ -1,4 +1,4 @@
-"""Whose states a personal policy is read with: from a file, or learnt when first needed."""
+"""The states that a personal policy is read with: from a file, or learnt when first needed."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ class Choices:
             yield Block(users, differences, mask)
 
 
-def batches(counts: Whole, each: int, numbers: int, alike: float = np.inf) -> Iterator[Whole]:
+def batches(counts: Whole, size: int, numbers: int, alike: float = np.inf) -> Iterator[Whole]:
     """Yield all users with choices, those with equally many together, as many as have room.
 
     A choice, or padding in its place, takes `each` numbers; nobody has more than `alike` times as
@@ -134,7 +134,7 @@ def batches(counts: Whole, each: int, numbers: int, alike: float = np.inf) -> It
     """
     waiting: list[int] = []
     for user in [int(u) for u in np.argsort(counts, kind="stable") if counts[u]]:
-        padded = (len(waiting) + 1) * int(counts[user]) * each
+        padded = (len(waiting) + 1) * int(counts[user]) * size
         if waiting and (padded > numbers or counts[user] > alike * counts[waiting[0]]):
             yield np.array(waiting)
             waiting = []

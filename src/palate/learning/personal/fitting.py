@@ -36,11 +36,11 @@ def fit(
         UsageError: for an option that the method does not have.
         DataError: where there is nothing to learn from.
     """
-    made = method_of(method)
-    read_options(made, options or {})  # before anything is embedded
+    method_class = method_of(method)
+    read_options(method_class, options or {})  # before anything is embedded
     features = build_features(embedders, session, settings)
     gathered = gather(
-        features, list(history.values()), prompts=made.needs_prompts, progress=progress
+        features, list(history.values()), prompts=method_class.needs_prompts, progress=progress
     )
     choices = gathered.choices
     if not len(choices):
@@ -56,5 +56,5 @@ def fit(
         ),
         "seed": settings.seed,
     }
-    model = made.fit(scaling.of_choices(choices), seed=settings.seed, **(options or {}))
+    model = method_class.fit(scaling.of_choices(choices), seed=settings.seed, **(options or {}))
     return PersonalModel(model, scaling, tuple(embedders), features.meaning, facts)

@@ -1,4 +1,4 @@
-"""What every personal reward model offers: learn from many users, adapt to one, score."""
+"""The protocol of personal reward models: learn from many users, adapt to one, score."""
 
 from __future__ import annotations
 

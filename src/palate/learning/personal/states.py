@@ -1,4 +1,4 @@
-"""What is kept of each user, in one file: safetensors with the users' keys in its header."""
+"""States of users in one file: safetensors with the users' keys in its header."""
 
 from __future__ import annotations
 

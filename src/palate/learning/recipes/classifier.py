@@ -9,7 +9,7 @@ from typing import Unpack
 from palate.learning.recipes.fitting import Progress, Recipe, TrainingOptions
 from palate.learning.recipes.output import TrainedModel
 from palate.learning.recipes.pairwise import train_on_pairs
-from palate.learning.recipes.rows import encode
+from palate.learning.recipes.token_pairs import encode
 from palate.models import choose_device
 from palate.records import PreferencePair, Settings
 from palate.specs import Reference

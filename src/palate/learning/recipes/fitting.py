@@ -12,7 +12,7 @@ from typing import Any, Literal, Self, TypedDict
 from palate.engines.local.memory import within_memory
 from palate.errors import UsageError
 from palate.learning.recipes.base import Base
-from palate.learning.recipes.rows import TokenPair, in_batches
+from palate.learning.recipes.token_pairs import TokenPair, in_batches
 from palate.learning.recipes.tuning import Lora, PreferenceExample, TrainingExample, collate
 from palate.models import choose_dtype, import_torch, import_transformers
 
@@ -111,7 +111,7 @@ def fit(
     batches = in_batches(rows, recipe.batch_pairs, recipe.steps, recipe.seed)
     columns = [row.columns for batch in batches for row in batch]
     arguments = config(getattr(trl, f"{kind}Config"), recipe, device, scratch)
-    made, more = getattr(trl, f"{kind}Trainer"), {}
+    trainer_class, more = getattr(trl, f"{kind}Trainer"), {}
     if kind == "DPO":
         arguments.beta, arguments.precompute_ref_log_probs = beta, True
         arguments.remove_unused_columns = False
@@ -119,8 +119,11 @@ def fit(
         once = next(k for k in range(min(n, AT_ONCE), 0, -1) if n % k == 0)
         arguments.per_device_train_batch_size = once
         arguments.gradient_accumulation_steps = n // once
-        made, more = reading_ids(made), {"data_collator": collate(base.tokenizer.pad_token_id)}
-    trainer = made(
+        trainer_class, more = (
+            reading_ids(trainer_class),
+            {"data_collator": collate(base.tokenizer.pad_token_id)},
+        )
+    trainer = trainer_class(
         model=base.model,
         args=arguments,
         train_dataset=datasets.Dataset.from_list(columns),

@@ -1,4 +1,4 @@
-"""What recipes share that learn from pairs alone: encode, fit, and write a folder."""
+"""The frame of recipes that learn from pairs alone: encode, fit, and write a folder."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from palate.errors import DataError
 from palate.learning.recipes.base import Kind, load_base
 from palate.learning.recipes.fitting import Progress, Recipe, fit
 from palate.learning.recipes.output import TrainedModel, new_folder
-from palate.learning.recipes.rows import TokenPair, keep_users
 from palate.learning.recipes.saving import named, save
+from palate.learning.recipes.token_pairs import TokenPair, keep_users
 from palate.learning.recipes.tuning import Lora, PreferenceExample
 from palate.models import resolve
 from palate.records import PreferencePair, Settings

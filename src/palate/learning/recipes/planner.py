@@ -15,8 +15,8 @@ from palate.learning.recipes.base import load_base
 from palate.learning.recipes.fitting import Progress, Recipe, TrainingOptions, fit
 from palate.learning.recipes.output import TrainedModel, new_folder
 from palate.learning.recipes.overlap import refuse_overlap
-from palate.learning.recipes.rows import keep_users
 from palate.learning.recipes.saving import named, save
+from palate.learning.recipes.token_pairs import keep_users
 from palate.learning.recipes.tuning import Lora, TrainingExample
 from palate.models import choose_device, resolve
 from palate.prompts import as_text, fitting_parts, plan_prompt, plan_text, prompt_hash

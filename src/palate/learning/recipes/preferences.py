@@ -55,7 +55,7 @@ class PreferenceOptions:
     """Weight of the loss that knows the user; the rest teaches the generic user's tokens."""
     beta: float = 0.5
     """Of DPO: how far the policy may go from its reference."""
-    spread: float = 1.0
+    prior_std: float = 1.0
     """How far users' tokens differ before any choice, in root mean square numbers of a word."""
     rate: float = 0.01
     """Learning rate of the soft tokens, in the same unit."""
@@ -66,7 +66,7 @@ class PreferenceOptions:
             ("tokens", self.tokens >= 1, "1 or more"),
             ("alpha", 0 < self.alpha <= 1, "above 0 and at most 1"),
             ("beta", 0 < self.beta < math.inf, "a number above 0"),
-            ("spread", 0 < self.spread < math.inf, "a number above 0"),
+            ("prior_std", 0 < self.prior_std < math.inf, "a number above 0"),
             ("rate", 0 < self.rate < math.inf, "a number above 0"),
         ):
             if not holds:
@@ -113,8 +113,8 @@ def tune_preferences(
     """Train adapters and soft tokens, one step a batch.
 
     The loss of a step is the mean over its pairs of α·DPO(e_u) + (1 − α)·DPO(e_0) plus α times the
-    pair's share of −log N(o_u; 0, spread²). DPO = −log σ(β [Δ log π − Δ log π_ref]); π_ref is the
-    untrained model, which reads no soft token and is read once.
+    pair's share of −log N(o_u; 0, prior_std²). DPO = −log σ(β [Δ log π − Δ log π_ref]), where π_ref
+    is the untrained model, which reads no soft token and is read once.
 
     Raises:
         UsageError: where TRL or PEFT is not installed or several accelerators are visible.
@@ -231,7 +231,7 @@ def trainer_class() -> Any:
             generic = super().compute_loss(model, anybody)
             users = self.module.users(ids)
             own = self.module.offsets[users - 1].square().sum(dim=(1, 2))
-            prior = (self.shares[users] * own).mean() / (2 * self.tokens.options.spread**2)
+            prior = (self.shares[users] * own).mean() / (2 * self.tokens.options.prior_std**2)
             alpha = self.tokens.options.alpha
             return alpha * (known + prior) + (1 - alpha) * generic
 

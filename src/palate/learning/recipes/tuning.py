@@ -94,13 +94,13 @@ def collate(pad: int) -> Callable[[Sequence[dict[str, Any]]], dict[str, Any]]:
     torch, padded = import_torch(), DataCollatorForPreference(pad_token_id=pad)
 
     def batch(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-        made: dict[str, Any] = padded(
+        tensors: dict[str, Any] = padded(
             [{"prompt_ids": [], **{k: list(v) for k, v in row.items()}} for row in rows]
         )
         starts = torch.tensor([row["starts"] for row in rows]).T.reshape(-1, 1)
-        mask = made["completion_mask"]
+        mask = tensors["completion_mask"]
         mask[torch.arange(mask.shape[1]) < starts] = 0
         zero = torch.zeros(len(rows))
-        return {**made, "ref_chosen_logps": zero, "ref_rejected_logps": zero}
+        return {**tensors, "ref_chosen_logps": zero, "ref_rejected_logps": zero}
 
     return batch

@@ -1,4 +1,4 @@
-"""How well one ranking of scorers predicts another, and how little a few scorers can show."""
+"""Agreement of two rankings of scorers, and how little a few scorers can show."""
 
 from palate.metrics.ranks.agreement import RankAgreement, kendall_agreement, rank_agreement
 from palate.metrics.ranks.difference import AgreementDifference, agreement_difference

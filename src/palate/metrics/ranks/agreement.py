@@ -1,4 +1,4 @@
-"""How well one ranking of scorers predicts another."""
+"""Agreement of two rankings of scorers: how well one predicts the other."""
 
 from __future__ import annotations
 

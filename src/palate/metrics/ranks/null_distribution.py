@@ -1,4 +1,4 @@
-"""What rankings drawn by chance would get: exact over all orders, or over seeded ones."""
+"""Agreement by chance: exact over all orders, or over seeded ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a comparison of two rankings of n scorers can show at all."""
+"""The power of a comparison of two rankings of n scorers."""
 
 from __future__ import annotations
 

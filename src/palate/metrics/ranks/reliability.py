@@ -1,4 +1,4 @@
-"""How much of what sets scorers apart in a figure is true: the figure's reliability.
+"""The reliability of a figure: how much of what sets scorers apart is true.
 
 With x_i the figure of scorer i, a mean over the same rows (or couples) for all n scorers:
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from palate.metrics.arrays import FloatArray
 
-Rows = Callable[[FloatArray, FloatArray], FloatArray]
+RowCorrelation = Callable[[FloatArray, FloatArray], FloatArray]
 
 CELLS = 1 << 20
 
@@ -35,7 +35,7 @@ class RankStatistic:
     """A rank correlation; its 0 means no agreement."""
 
     name: Literal["kendall", "spearman"]
-    rows: Rows
+    rows: RowCorrelation
     """(m, n) and (m, n) figures to m values; NaN where the statistic is not defined."""
 
     def __call__(self, x: FloatArray, y: FloatArray) -> FloatArray:

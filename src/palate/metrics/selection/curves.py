@@ -41,7 +41,7 @@ class BestOfPoint:
     gain: Estimate
     """``best`` minus the mean sample, paired; p by sign flips of the users' sums, or where rows of
     two users depend on each other by the t of the interval."""
-    headroom: Estimate
+    oracle_share: Estimate
     """Share of the oracle's gain that the scorer's is, ``Σ_q (E_k - E_1) / Σ_q (O_k - E_1)``;
     None where the oracle gains nothing, as at k = 1."""
     kl_bound: float
@@ -93,7 +93,7 @@ def best_of_curve(
     >>> c = best_of_curve([[1, 2, 3, 4]] * 3, [[0, 1, 0, 1]] * 3, ["a", "b", "c"], [1, 2])
     >>> c.random.value, [round(p.best.value, 3) for p in c.points], c.points[1].reliable
     (0.5, [0.5, 0.667], True)
-    >>> round(c.points[1].oracle.value, 3), round(c.points[1].headroom.value, 3)
+    >>> round(c.points[1].oracle.value, 3), round(c.points[1].oracle_share.value, 3)
     (0.833, 0.5)
     """
     s, g = samples(scores, gold)
@@ -116,7 +116,7 @@ def best_of_curve(
             best=level(picked, clusters, (lo, hi)),
             oracle=level(top, clusters, (lo, hi)),
             gain=moved_by(picked - single, clusters, hi - lo, seed),
-            headroom=_headroom(picked - single, top - single, bottom - single, clusters),
+            oracle_share=_oracle_share(picked - single, top - single, bottom - single, clusters),
             kl_bound=kl_bound(k),
         )
         for k, picked, top, bottom in zip(wanted, best, oracle, worst, strict=True)
@@ -145,7 +145,7 @@ def _gold_range(gold: FloatArray, bounds: Bounds | None) -> Bounds:
     return lo, hi
 
 
-def _headroom(
+def _oracle_share(
     gained: FloatArray, room: FloatArray, depth: FloatArray, clusters: Clusters
 ) -> Estimate:
     """Ratio of sums; a row weighs its share of the room.

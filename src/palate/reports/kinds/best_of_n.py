@@ -24,7 +24,7 @@ NOTE = (
     "intervals by {}. ≈: k is over half the samples, so the subsets overlap and the value is "
     "less certain."
 )
-HEADROOM = "headroom: share of the best possible gain that the scorer's picks reach."
+ORACLE_SHARE = "oracle share: share of the best possible gain that the scorer's picks reach."
 BOUND = "KL bound: the most that picking the best of k moves the policy, in nats."
 
 
@@ -46,17 +46,17 @@ def tables(result: BestOfResult) -> list[Table]:
             *(f"best of {k}" for k in summary.ks),
             "gain [95 %]",
             "p (Holm)",
-            "headroom [95 %]",
+            "oracle share [95 %]",
         ]
-        at = _told(summary.ks, picked)
+        place = _told(summary.ks, picked)
         rows = [
             [
                 names[one.scorer],
                 context_name(one.context, oracle=one.oracle),
                 *(_level(p.best, reliable=p.reliable) for p in one.curve.points),
-                _figure(one.curve.points[at], "gain"),
-                p_value(one.p_holm[at]),
-                _figure(one.curve.points[at], "headroom"),
+                _figure(one.curve.points[place], "gain"),
+                p_value(one.p_holm[place]),
+                _figure(one.curve.points[place], "oracle_share"),
             ]
             for one in picked
         ]
@@ -64,16 +64,19 @@ def tables(result: BestOfResult) -> list[Table]:
         rows.append([ORACLE, NONE, *(_level(p.oracle, reliable=p.reliable) for p in points), *rest])
         rows.append(["KL bound", NONE, *(plain(p.kl_bound) for p in points), *rest])
         by = _clustering(result, picked[0])
-        notes = [NOTE.format(by), f"gain and headroom at k = {summary.ks[at]}. {HEADROOM} {BOUND}"]
+        notes = [
+            NOTE.format(by),
+            f"gain and oracle share at k = {summary.ks[place]}. {ORACLE_SHARE} {BOUND}",
+        ]
         if by == "user":
-            notes += _least_p(result, picked, at)
+            notes += _least_p(result, picked, place)
         notes += without_interval(
             (
                 f"{names[one.scorer]}, {context_name(one.context)}, {which}",
-                getattr(one.curve.points[at], which).note,
+                getattr(one.curve.points[place], which).note,
             )
             for one in picked
-            for which in ("best", "gain", "headroom")
+            for which in ("best", "gain", "oracle_share")
         )
         notes += [*_peaks(picked, names), *_counts(result, picked, names), *legend(names, end="")]
         tables.append(Table(title, columns, rows, notes, 2, frozenset({len(picked) - 1})))
@@ -105,14 +108,14 @@ def _clustering(result: BestOfResult, one: Selection) -> str:
     return f"user over couples{' and by question, which couples share' if shared else ''}"
 
 
-def _least_p(found: BestOfResult, picked: list[Selection], at: int) -> list[str]:
+def _least_p(found: BestOfResult, picked: list[Selection], place: int) -> list[str]:
     """Say which p so few users can reach, where that is none below 0.05."""
-    users = max(one.curve.points[at].gain.n_units for one in picked)
-    place = {id(one): k for k, one in enumerate(found.summary.cells)}
+    users = max(one.curve.points[place].gain.n_units for one in picked)
+    column = {id(one): k for k, one in enumerate(found.summary.cells)}
     tested = {
-        (one.scorer, found.expected[:, place[id(one)]].tobytes())
+        (one.scorer, found.expected[:, column[id(one)]].tobytes())
         for one in picked
-        if one.p_holm[at] is not None
+        if one.p_holm[place] is not None
     }
     if not users or not tested:
         return []
@@ -173,8 +176,8 @@ def _level(found: Estimate, *, reliable: bool) -> str:
     return f"{'' if reliable else '≈'}{plain(found.value)}"
 
 
-def _figure(point: BestOfPoint, which: Literal["gain", "headroom"]) -> str:
-    found = point.gain if which == "gain" else point.headroom
+def _figure(point: BestOfPoint, which: Literal["gain", "oracle_share"]) -> str:
+    found = point.gain if which == "gain" else point.oracle_share
     text = with_interval(found.value, found.low, found.high, signed=which == "gain")
     return text if point.reliable or found.value is None else f"≈{text}"
 

@@ -1,4 +1,4 @@
-"""What was built of users' own texts: its tables, and its part of a page."""
+"""A build of users' own texts: its tables, and its part of a page."""
 
 from __future__ import annotations
 

@@ -124,18 +124,18 @@ def _curves(summary: PolicySummary, names: Mapping[str, str]) -> Table:
 def _agreement(summary: PolicySummary) -> Table:
     # There the steered accuracy is the reward's by definition, but for its ties.
     of_reward = summary.method is None and "inf" in summary.weights
-    shown = [
+    listed = [
         each
         for each in summary.agreements
         if each.reading in _readings(summary)
         and not (of_reward and (each.reading, each.weight) == ("sum", "inf"))
         and (each.weight != "chosen" or len(summary.weights) > 1)
     ]
-    if not any(each.agreement.value is not None for each in shown):
+    if not any(each.agreement.value is not None for each in listed):
         return Table("τ of reward and policy accuracy", [], [], [_why_none(summary)], width=WIDTH)
     columns = ["read as", _unit(summary), "n", "τ [95 %]", "p", "chance, 95 % within"]
     rows = []
-    for each in shown:
+    for each in listed:
         tau = each.agreement
         rows.append(
             [
@@ -154,9 +154,9 @@ def _agreement(summary: PolicySummary) -> Table:
     ]
     if of_reward:
         notes.append("The sum at inf is left out: it is the reward, whose ties fall to the policy.")
-    if any(each.agreement.value is None for each in shown):
+    if any(each.agreement.value is None for each in listed):
         notes.append(f"–: {ALL_EQUAL}.")
-    n = shown[0].agreement.n
+    n = listed[0].agreement.n
     if n < FEW:
         critical = rank_power(n).critical_tau
         least = (

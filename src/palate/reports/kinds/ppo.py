@@ -147,19 +147,21 @@ def _measures(evaluation: PolicyEvaluation) -> dict[str, str]:
     }
 
 
-def _row(each: PolicyEvaluation) -> list[str]:
-    stranger = [] if each.stranger_reward is None else [plain(each.stranger_reward.value)]
+def _row(evaluation: PolicyEvaluation) -> list[str]:
+    stranger = (
+        [] if evaluation.stranger_reward is None else [plain(evaluation.stranger_reward.value)]
+    )
     return [
-        count(each.update),
-        Number(f"{each.kl:.2f}", each.kl),
-        plain(each.reward.value),
+        count(evaluation.update),
+        Number(f"{evaluation.kl:.2f}", evaluation.kl),
+        plain(evaluation.reward.value),
         *stranger,
-        *(plain(of.mean.value) for of in each.qualities),
-        Number(f"{each.tokens:.1f}", each.tokens),
-        _percent(each.ended),
-        Number(f"{each.entropy:.2f}", each.entropy),
-        _percent(each.distinct),
-        NONE if each.copied is None else _percent(each.copied),
+        *(plain(of.mean.value) for of in evaluation.qualities),
+        Number(f"{evaluation.tokens:.1f}", evaluation.tokens),
+        _percent(evaluation.ended),
+        Number(f"{evaluation.entropy:.2f}", evaluation.entropy),
+        _percent(evaluation.distinct),
+        NONE if evaluation.copied is None else _percent(evaluation.copied),
     ]
 
 
@@ -210,15 +212,15 @@ def _reserve(result: PolicyTrainingResult) -> Iterator[str]:
             f"{summary.shared_questions:,} of {len(result.rows):,} held-out rows ask a question "
             "that other users asked in training."
         )
-    for each in summary.evaluations:
+    for evaluation in summary.evaluations:
         for what, reasons in (
-            ("a reward", each.unscored),
-            ("a reward that reads a stranger", each.stranger_unscored),
-            *((of.quality, of.unrated) for of in each.qualities),
+            ("a reward", evaluation.unscored),
+            ("a reward that reads a stranger", evaluation.stranger_unscored),
+            *((of.quality, of.unrated) for of in evaluation.qualities),
         ):
             if reasons:
                 listed = "; ".join(counted(reasons))
-                yield f"after {each.update:,} updates, answers without {what}: {listed}."
+                yield f"after {evaluation.update:,} updates, answers without {what}: {listed}."
 
 
 def _peaks(fits: Sequence[GainFit]) -> list[str]:

@@ -150,17 +150,17 @@ def _reliability(of: Reliability | None) -> str:
 
 def _warnings(some: Sequence[Coefficients]) -> list[str]:
     notes = []
-    for shown in {one.power.n: one.power for one in some if one.power.n < FEW}.values():
+    for power in {one.power.n: one.power for one in some if one.power.n < FEW}.values():
         critical = (
             "no ranking reaches p = 0.05"
-            if shown.critical_tau is None
-            else f"|τ| must reach {plain(shown.critical_tau)} for p ≤ 0.05"
+            if power.critical_tau is None
+            else f"|τ| must reach {plain(power.critical_tau)} for p ≤ 0.05"
         )
-        least = shown.minimum_detectable_tau
+        least = power.minimum_detectable_tau
         detectable = (
             "" if least is None else f"; the minimum detectable τ is {plain(least)} (80 % power)"
         )
-        notes.append(f"WARNING: {shown.n} scorers show little: {critical}{detectable}.")
+        notes.append(f"WARNING: {power.n} scorers show little: {critical}{detectable}.")
     return notes
 
 
@@ -192,7 +192,7 @@ def _named(side: tuple[str, str]) -> str:
 def parts(result: Validity, names: Names, number: int) -> Iterator[object]:
     """Yield a drawing a coefficient, and the tables."""
     yield Text("Does the benchmark predict it?", "h3")
-    shown = [names.table(table) for table in tables(result)]
+    printed = [names.table(table) for table in tables(result)]
     some = result.summary.coefficients[:MOST_LINES]
     policies = {(each.downstream.policy, each.downstream.benchmark) for each in some}
     for k, coefficient in enumerate(some):
@@ -210,7 +210,7 @@ def parts(result: Validity, names: Names, number: int) -> Iterator[object]:
             f"{coefficient.metric} on {coefficient.benchmark} and "
             f"{names.public(f'{of.answers or of.rated}{whose}')}",
             "A dot is a scorer: its value on the benchmark, and the quality of what users get.",
-            shown[0],
+            printed[0],
             partial(validity_dots, names=labels, coefficients=coefficient, quality=quality),
         )
-    yield from shown
+    yield from printed

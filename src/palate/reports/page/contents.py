@@ -1,4 +1,4 @@
-"""What a page is made of: finished results, by benchmark, and nothing that a run does not hold."""
+"""The contents of a page: finished results by benchmark, and nothing that a run does not hold."""
 
 from __future__ import annotations
 
@@ -158,13 +158,13 @@ def _specs(
 def _named(value: Any) -> Iterable[str]:
     # Names under these keys are specs, or a model's folder.
     if isinstance(value, dict):
-        for key, each in value.items():
-            if key in ("scorer", "context", "policy", "quality", "model") and isinstance(each, str):
-                yield each
-            yield from _named(each)
+        for key, part in value.items():
+            if key in ("scorer", "context", "policy", "quality", "model") and isinstance(part, str):
+                yield part
+            yield from _named(part)
     elif isinstance(value, list):
-        for each in value:
-            yield from [each] if isinstance(each, str) and "/" in each else _named(each)
+        for part in value:
+            yield from [part] if isinstance(part, str) and "/" in part else _named(part)
 
 
 def _hub_models(references: Iterable[str]) -> set[str]:

@@ -1,4 +1,4 @@
-"""What people and models are called on the page: no user's id, no path."""
+"""Names of people and models on the page: no user's id, no path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a section is made of; each part knows its template."""
+"""The parts of a section; each knows its template."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a rollout gives, token by token: rewards less KL, advantages and returns.
+"""Returns of a rollout, token by token: rewards less KL, and advantages.
 
 All tensors are (answers × tokens), a mask is 1 where a token counts and 0 where it does not: behind
 the end, written by a tool, or of an answer without a reward.

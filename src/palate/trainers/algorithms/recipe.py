@@ -1,4 +1,4 @@
-"""What training a policy does, said once for PPO, RLOO and GRPO."""
+"""The recipe of training a policy, said once for PPO, RLOO and GRPO."""
 
 from __future__ import annotations
 

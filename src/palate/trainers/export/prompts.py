@@ -1,4 +1,4 @@
-"""What a policy is asked of each row, and whose rows are held out."""
+"""Prompts for a policy, one a row, and the rows that are held out."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def prompt_rows(
     ids, and for a context that no policy may be shown.
     """
     split = refuse_shared(hold_out(pairs, held_out, settings.seed))
-    shown = shown_to_policy(build_context(context, session, settings), pairs, settings.seed)
+    shown_parts = shown_to_policy(build_context(context, session, settings), pairs, settings.seed)
     train, apart = (
         [
             PromptRow(
@@ -64,7 +64,7 @@ def prompt_rows(
                 row.user_id,
                 tuple(
                     Message(role=message.role, content=policy.safe(message.content))
-                    for message in policy_prompt(row, shown)
+                    for message in policy_prompt(row, shown_parts)
                 ),
             )
             for row in part.rows

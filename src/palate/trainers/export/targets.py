@@ -1,4 +1,4 @@
-"""What each trainer reads: its files, and the columns of its data."""
+"""Trainers that an export is for: their files, and the columns of their data."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ class AnswerWriter:
         with adapters:
             start = self._log_probs(self.reference or model, ids, mask, written.shape[1])
         apart = now - start
-        each = torch.stack(
+        stacked = torch.stack(
             [
                 apart.gather(2, written.unsqueeze(2)).squeeze(2),
                 (now.exp() * apart).sum(2),
@@ -133,7 +133,7 @@ class AnswerWriter:
             ],
             dim=2,
         )
-        return each.double().masked_fill(~counts.unsqueeze(2), 0).sum(1)
+        return stacked.double().masked_fill(~counts.unsqueeze(2), 0).sum(1)
 
     def _log_probs(
         self, model: Any, ids: torch.Tensor, mask: torch.Tensor, tokens: int

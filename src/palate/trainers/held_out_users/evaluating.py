@@ -1,4 +1,4 @@
-"""What held-out users get of a policy: their answers, rewards, and how far the policy moved."""
+"""Evaluation on held-out users: their answers, rewards, and how far the policy moved."""
 
 from __future__ import annotations
 
@@ -173,12 +173,12 @@ class HeldOut:
         )
 
 
-def share_copied(text: str, shown: str) -> float | None:
+def share_copied(text: str, prompt: str) -> float | None:
     """Return the share of a text's runs of four words that another holds; None without a run.
 
     >>> share_copied("I like hot tea a lot", "They like hot tea a bit.")
     0.3333333333333333
     """
-    written, there = (runs(split_words(words.lower()), RUN) for words in (text, shown))
+    written, there = (runs(split_words(words.lower()), RUN) for words in (text, prompt))
     known = set(there)
     return sum(run in known for run in written) / len(written) if written else None

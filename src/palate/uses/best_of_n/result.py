@@ -94,7 +94,7 @@ class BestOfResult(CellResult[BestOfSummary]):
         return [self._picks(quality, at) for quality in named]
 
     def _picks(self, quality: str, k: int) -> Downstream:
-        summary, at = self.summary, self.summary.ks.index(k)
+        summary, place = self.summary, self.summary.ks.index(k)
         numbers = [
             number
             for number, cell in enumerate(summary.cells)
@@ -102,7 +102,7 @@ class BestOfResult(CellResult[BestOfSummary]):
         ]
         unscored = any(summary.cells[number].unscored_reasons for number in numbers)
         return self.measured(
-            [number * len(summary.ks) + at for number in numbers],
+            [number * len(summary.ks) + place for number in numbers],
             f"best of {k}",
             "the picks",
             k=k,

@@ -1,4 +1,4 @@
-"""Who guides, under which context: what the guide is shown of every row's user."""
+"""Guides under contexts: what each is shown of every row's user."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from palate.answers.scores import SampleScores, plan_cells
 from palate.answers.scores.combine_passes import NOTHING_SHOWN
 from palate.benchmarks import Dataset
 from palate.errors import UsageError
-from palate.evaluation import HasStates, PlannedRun, Work
-from palate.quality.rows import NAMED
+from palate.evaluation import BoundScorer, HasStates, Work
+from palate.quality.metric_base import NAMED
 from palate.records import NO_STRANGER, Judge, Scorer, Slate, user_key
 from palate.scorers import ScorerInContext
 from palate.uses.decode.oracle import KIND, build_oracle
 
 
 @dataclass(frozen=True)
-class GuideCell:
+class PlannedGuide:
     """One scorer under one context."""
 
     scorer: str | Scorer
     """The scorer's spec as it was given, or what rates by gold."""
-    job: PlannedRun
+    job: BoundScorer
 
     @property
     def key(self) -> ScorerInContext:
@@ -46,7 +46,7 @@ class GuideCell:
             slate = rows.slate(k)
             if rows.no_stranger[k]:
                 given.append(NO_STRANGER)
-            elif not (slate.shown or self.job.context.blind):
+            elif not (slate.shown or self.job.context.empty):
                 given.append(NOTHING_SHOWN)
             else:
                 given.append(slate.replace(candidates=()))
@@ -110,7 +110,7 @@ def guide_cells(
     contexts: Sequence[str],
     pairs: Dataset,
     work: Work,
-) -> list[GuideCell]:
+) -> list[PlannedGuide]:
     """Return the cells, each checked, oracles first and shown nothing.
 
     Raises `UsageError` for one that cannot guide.
@@ -124,11 +124,11 @@ def guide_cells(
     planned: list[tuple[str | Scorer, str]] = [(oracle, "none") for oracle in oracles]
     if named:
         planned += plan_cells(named, contexts, pairs, work, "decode")
-    cells: dict[ScorerInContext, GuideCell] = {}
+    cells: dict[ScorerInContext, PlannedGuide] = {}
     for scorer, context in planned:
         name = getattr(scorer, "spec", None)
-        job = PlannedRun.of(scorer, pairs, context, work, name=name)
-        cell = GuideCell(scorer, job)
+        job = BoundScorer.of(scorer, pairs, context, work, name=name)
+        cell = PlannedGuide(scorer, job)
         if cell.key not in cells:  # stranger:2 and profile:2?of=stranger are one
             cell.check()
             cells[cell.key] = cell

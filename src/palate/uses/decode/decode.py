@@ -27,7 +27,7 @@ from palate.quality import (
 from palate.records import Scorer, Settings
 from palate.runs import Manifest, slug
 from palate.session import Session
-from palate.uses.decode.cells import GuideCell, guide_cells, rewards, thresholds
+from palate.uses.decode.cells import PlannedGuide, guide_cells, rewards, thresholds
 from palate.uses.decode.guided_policy import GuidedPolicy
 from palate.uses.decode.result import DecodeResult
 from palate.uses.decode.summarise import Decoded, result_of
@@ -106,7 +106,7 @@ def decode(
     return result.saved(work.root, manifest)
 
 
-def _guided(plain: LanguageModelPolicy, cell: GuideCell, method: Method) -> GuidedPolicy:
+def _guided(plain: LanguageModelPolicy, cell: PlannedGuide, method: Method) -> GuidedPolicy:
     scorer = cell.job.scorer
     assert isinstance(scorer, Scorer)
     return GuidedPolicy(plain, scorer, cell.job.info, cell.job.spec, method)
@@ -129,7 +129,7 @@ class _Guidance:
             self.measures, samples, self.pairs, self.work, contrast=self.contrast, of=of
         )
 
-    def scores(self, cell: GuideCell, samples: Samples) -> SampleScores:
+    def scores(self, cell: PlannedGuide, samples: Samples) -> SampleScores:
         """Return the guide's own rewards of answers."""
         scorer, context = cell.key
         progress = self.work.start(f"rewards by {scorer} · {context}")
@@ -138,7 +138,7 @@ class _Guidance:
     def by_all(
         self,
         plain: LanguageModelPolicy,
-        cell: GuideCell,
+        cell: PlannedGuide,
         methods: Sequence[Method],
         unguided: Samples,
     ) -> list[Decoded]:
@@ -174,19 +174,21 @@ class _Guidance:
     def _drawn(
         self,
         plain: LanguageModelPolicy,
-        cell: GuideCell,
+        cell: PlannedGuide,
         method: Method,
         inputs: Sequence[GuideInput | None],
         named: str,
     ) -> Samples:
         work = self.work
-        shown = shown_to_policy(work.context(self.policy_context), self.pairs, work.settings.seed)
+        shown_parts = shown_to_policy(
+            work.context(self.policy_context), self.pairs, work.settings.seed
+        )
         return draw_samples(
             _guided(plain, cell, method),
             self.pairs,
             self.n,
             work.session.store,
-            shown,
+            shown_parts,
             work.start(named),
             named=named,
             guide_inputs=inputs,

@@ -1,4 +1,4 @@
-"""What guided answers look like, and how far they are from the policy."""
+"""Descriptions of guided answers, and their distance from the policy."""
 
 from __future__ import annotations
 

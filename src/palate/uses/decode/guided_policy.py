@@ -18,7 +18,7 @@ from palate.answers.policies import (
 from palate.answers.scores.by_text import score_texts
 from palate.engines import LocalModel, Reply
 from palate.engines.language_model import NO_LIMIT, TOO_LONG, Ids, LocalLanguageModel
-from palate.engines.local.threads import spread
+from palate.engines.local.threads import map_ordered
 from palate.errors import ModelError, UsageError
 from palate.guidance import Guide, Guided, GuidedRow, Reading, Writing, refuse_other_tokens
 from palate.guidance.methods import GuidedBatch, Method
@@ -112,7 +112,7 @@ class GuidedPolicy:
         self, model: LocalModel, jobs: Iterator[tuple[list[int], Callable[[], list[Guided]]]]
     ) -> Iterator[tuple[list[int], list[Guided]]]:
         if self.guide is not None:
-            yield from spread(model.torch, model.device, jobs, model.turns)
+            yield from map_ordered(model.torch, model.device, jobs, model.turns)
             return
         for batch, job in jobs:  # whose scorer has its own work side by side
             yield batch, job()

@@ -16,7 +16,7 @@ from palate.guidance.methods import Method
 from palate.metrics.arrays import row_means
 from palate.quality import SampleQuality
 from palate.runs import with_holm
-from palate.uses.decode.cells import GuideCell
+from palate.uses.decode.cells import PlannedGuide
 from palate.uses.decode.describe import divergences, text_facts
 from palate.uses.decode.result import (
     DecodeResult,
@@ -36,7 +36,7 @@ Doubles = NDArray[np.float64]
 class Decoded:
     """What one cell has written, rated and scored."""
 
-    cell: GuideCell
+    cell: PlannedGuide
     method: Method
     samples: Samples
     qualities: Sequence[SampleQuality]

@@ -1,4 +1,4 @@
-"""What the others say: how often the majority of other users agrees with a user's own vote."""
+"""The consensus: how often the majority of other users agrees with a user's own vote."""
 
 from __future__ import annotations
 

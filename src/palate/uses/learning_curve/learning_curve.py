@@ -1,4 +1,4 @@
-"""What more choices are worth: accuracy and concordance of personal models by choices per user.
+"""Learning curves: accuracy and concordance of personal models by choices per user.
 
 All points of a curve are taken on the same users and the same pairs; a user's k choices are the
 first k of one seeded order per repeat, so that more choices only add to fewer. Opposite votes on
@@ -32,10 +32,10 @@ from palate.runs import SUMMARY, Manifest, with_holm
 from palate.seeding import digest
 from palate.session import Session
 from palate.uses.learning_curve.consensus import majority_of_others
-from palate.uses.learning_curve.groups import Groups
 from palate.uses.learning_curve.models import Models, build_models, references_of
 from palate.uses.learning_curve.points import CurveSummary, LearningCurve, Point, Shots
 from palate.uses.learning_curve.scoring import Doubles, Learner, Scored, Slates
+from palate.uses.learning_curve.user_groups import Groups
 from palate.uses.result import Cell, ValueColumn, ValueTable
 
 SHOTS = (0, 1, 2, 5, 10, 20, 50)

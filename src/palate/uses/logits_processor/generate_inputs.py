@@ -1,4 +1,4 @@
-"""What a caller of `generate` gives: questions as texts or conversations, prompts as ids."""
+"""Inputs of `generate`: questions as texts or conversations, prompts as ids."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def conversations_of(
     each = cast("Sequence[Conversation]", [questions] if single else questions)
     if not each:
         raise UsageError("no questions: give those whose answers generate is to write")
-    made = []
+    batch = []
     for k, question in enumerate(each):
         turns = [{"role": "user", "content": question}] if isinstance(question, str) else question
         try:
@@ -34,8 +34,8 @@ def conversations_of(
             ) from error
         if not messages or messages[-1].role != "user" or not messages[-1].content.strip():
             raise UsageError(f"question {k}: expected a last message of the user, with a text")
-        made.append(messages)
-    return made
+        batch.append(messages)
+    return batch
 
 
 def template_ids(tokenizer: Any, conversations: Sequence[tuple[Message, ...]]) -> list[list[int]]:
@@ -47,7 +47,7 @@ def template_ids(tokenizer: Any, conversations: Sequence[tuple[Message, ...]]) -
         )
     turns = [[message.model_dump() for message in it] for it in conversations]
     try:  # as the caller's own call does, whatever day it is
-        made = tokenizer.apply_chat_template(
+        encoded = tokenizer.apply_chat_template(
             turns, add_generation_prompt=True, tokenize=True, return_dict=True
         )
     except (TemplateError, ValueError) as error:
@@ -55,7 +55,7 @@ def template_ids(tokenizer: Any, conversations: Sequence[tuple[Message, ...]]) -
             f"{tokenizer.name_or_path}: its chat template writes no prompt ({first_line(error)}); "
             "give prompts= what generate is given"
         ) from error
-    ids: list[list[int]] = made["input_ids"]
+    ids: list[list[int]] = encoded["input_ids"]
     return ids
 
 

@@ -75,16 +75,18 @@ def guidance(
     chosen = _method(method, weight)
     built = build_scorer(scorer, session, settings) if isinstance(scorer, str) else scorer
     spec = spec_of(built, scorer if isinstance(scorer, str) else None)
-    shown = build_context(context, session, settings) if isinstance(context, str) else context
+    built_context = (
+        build_context(context, session, settings) if isinstance(context, str) else context
+    )
     conversations = conversations_of(questions)
     people = _one_each(users, len(conversations))
     built = _adapted(built, people, spec)
     _refuse_unknown(built, people, spec)
     info = info_of(built, spec)
-    refuse(info, shown, spec)
-    typed = context if isinstance(context, str) else shown.spec
+    refuse(info, built_context, spec)
+    typed = context if isinstance(context, str) else built_context.spec
     slates = [
-        _slate(conversation, shown, user, typed, keyed=info.needs_user)
+        _slate(conversation, built_context, user, typed, keyed=info.needs_user)
         for conversation, user in zip(conversations, people, strict=True)
     ]
     policy = CallersModel(model, tokenizer)
@@ -164,7 +166,7 @@ def _slate(
         candidates=("",),
         user=user_key(user.id) if keyed and user is not None else None,
     )
-    if context.blind:
+    if context.empty:
         return slate
     if context.oracle:
         raise UsageError(f"context {typed} shows what explains an answer, and there is none")

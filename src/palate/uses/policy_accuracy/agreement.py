@@ -12,7 +12,7 @@ from palate.metrics.policy import READINGS
 from palate.metrics.ranks import kendall_agreement
 from palate.metrics.ranks.agreement import LEAST_SCORERS
 from palate.uses.policy_accuracy.curves import CellValues, written
-from palate.uses.policy_accuracy.name_codes import Doubles
+from palate.uses.policy_accuracy.pass_scores import Doubles
 from palate.uses.policy_accuracy.result import PolicyAgreement, PolicyCell
 from palate.uses.units import PairUnits
 

@@ -14,7 +14,7 @@ from palate.metrics.arrays import deal
 from palate.metrics.policy import INFINITE, READINGS, Reading, best_weight, cross_fitted
 from palate.runs import ReportedEstimate, with_holm
 from palate.scorers import is_baseline
-from palate.uses.policy_accuracy.name_codes import Columns, Doubles
+from palate.uses.policy_accuracy.pass_scores import Doubles, PassScores
 from palate.uses.policy_accuracy.result import CurvePoint, PolicyCell, ReadingCurve, Weight
 from palate.uses.units import PairUnits
 
@@ -39,12 +39,12 @@ class CellValues(NamedTuple):
 
 
 def cell_values(
-    columns: Columns,
+    columns: PassScores,
     units: PairUnits,
     folds: NDArray[np.int64],
     weights: Sequence[float],
     unit: float,
-    choosing: Columns | None,
+    choosing: PassScores | None,
 ) -> CellValues:
     """Return the values of a cell at every weight, and at the weight chosen on other rows.
 
@@ -116,7 +116,7 @@ def written(weight: float) -> Weight:
 
 
 def _at(
-    columns: Columns,
+    columns: PassScores,
     weights: Sequence[float],
     unit: float,
     reading: Reading,

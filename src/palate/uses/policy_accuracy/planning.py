@@ -1,4 +1,4 @@
-"""What is to be measured: how the policy is steered, by whom, under which contexts."""
+"""The plan of policy accuracy: how the policy is steered, by whom, under which contexts."""
 
 from __future__ import annotations
 
@@ -116,14 +116,14 @@ def plan_cells(
 
     Raises `UsageError` where there is none, and `SpecError` for a judge as guide.
     """
-    shown = None if contexts is None else with_controls(contexts, work.session, work.settings)
+    specs = None if contexts is None else with_controls(contexts, work.session, work.settings)
     for named in guides:
         if isinstance(work.scorer(named), Judge):
             raise SpecError(f"{named}: a judge gives a response no reward; name a scorer")
     listed = [*guides] or [steering.spec(None)]
     cells = []
-    for cell in plan_grid([pairs], listed, shown, work):
-        if cell.meaningless:
+    for cell in plan_grid([pairs], listed, specs, work):
+        if cell.not_applicable:
             continue
         guide = cell.scorer if guides else None
         built = work.scorer(steering.spec(guide))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from palate.benchmarks import Dataset, dataset_of, need_pairs
 from palate.errors import UsageError
-from palate.evaluation import PlannedRun, Start, Work
+from palate.evaluation import BoundScorer, Start, Work
 from palate.execution import build_runner
 from palate.metrics.policy import READINGS, relative_unit
 from palate.records import Settings, components_of, info_of
@@ -30,7 +30,7 @@ from palate.uses.policy_accuracy.curves import (
     reading_curves,
     written,
 )
-from palate.uses.policy_accuracy.name_codes import Columns, columns
+from palate.uses.policy_accuracy.pass_scores import PassScores, columns
 from palate.uses.policy_accuracy.planning import (
     WEIGHTS,
     SteeredCell,
@@ -174,9 +174,9 @@ class _Passes:
         """True where the reserved rows choose the weight."""
         return self.parts.source == "adapt"
 
-    def columns(self, spec: str, context: str, rows: Dataset) -> tuple[PlannedRun, Columns]:
+    def columns(self, spec: str, context: str, rows: Dataset) -> tuple[BoundScorer, PassScores]:
         """Return what a policy's passes give under a context."""
-        job = PlannedRun.of(spec, rows, context, self.work)
+        job = BoundScorer.of(spec, rows, context, self.work)
         computation = job.computation(job.rows)
         self.ids += [plan.id for plan in computation.plans]
         self.details += [model for model in computation.details if model not in self.details]

@@ -1,4 +1,4 @@
-"""How a gain rises and falls with the distance from the untrained policy."""
+"""The rise and fall of a gain with the distance from the untrained policy."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def ppo(
         check_mirrored(split.held_out)
     for measure in measures:
         measure.check(split.held_out.rows)
-    shown = work.context(policy_context)
+    policy_shown = work.context(policy_context)
     training = reward(scorer, context, benchmark=pairs, session=session, settings=settings)
     held_out = training
     if evaluate_on is not None:
@@ -105,10 +105,10 @@ def ppo(
         reward=training,
         held_out_reward=held_out,
         stranger_reward=_stranger(scorer, held_out, work),
-        policy_context=shown,
+        policy_context=policy_shown,
         shown=(
-            shown_to_policy(shown, split.train, seed),
-            shown_to_policy(shown, split.held_out, seed),
+            shown_to_policy(policy_shown, split.train, seed),
+            shown_to_policy(policy_shown, split.held_out, seed),
         ),
         measures=measures,
         evaluation=evaluation,
@@ -141,7 +141,7 @@ def _stranger(scorer: str, held_out: Reward, work: Work) -> Reward | None:
     personal scorer of vectors vote on pairs and rate no single answer.
     """
     read = held_out.context
-    if not held_out.own_state and (read.blind or shows(read.spec) == "stranger"):
+    if not held_out.own_state and (read.empty or shows(read.spec) == "stranger"):
         return None
     other = ScorerInContext(scorer, read.spec).of_stranger(by_state=held_out.own_state)
     if isinstance(work.scorer(other.scorer), Judge):
@@ -173,7 +173,7 @@ def _result(plan: TrainingPlan, folder: Path, work: Work) -> PolicyTrainingResul
         for answers in written
         if answers is not None
     ]
-    made = tabulate(pairs, rated, plan.seed)
+    figures = tabulate(pairs, rated, plan.seed)
     train = plan.split.train.rows
     summary = PolicyTrainingSummary(
         benchmark=plan.split.train.name,
@@ -184,16 +184,16 @@ def _result(plan: TrainingPlan, folder: Path, work: Work) -> PolicyTrainingResul
         lora=None if plan.lora is None else asdict(plan.lora),
         scale=scale,
         scaled=scaled,
-        no_end=plan.rewarding.no_end,
+        missing_eos=plan.rewarding.missing_eos,
         trained_rows=len(train),
         trained_users=len({row.user_id for row in train}),
         held_out_users=len({row.user_id for row in pairs.rows}),
         shared_questions=plan.split.shared_questions,
         n=plan.evaluation.n,
         start=rated[0].answers.samples(plan.policy.spec).content,
-        evaluations=made.evaluations,
-        gain=made.gain,
-        fits=made.fits,
+        evaluations=figures.evaluations,
+        gain=figures.gain,
+        fits=figures.fits,
         cells=(
             Cell(
                 scorer=plan.reward.spec,
@@ -203,6 +203,6 @@ def _result(plan: TrainingPlan, folder: Path, work: Work) -> PolicyTrainingResul
                 notes=plan.notes,
             ),
         ),
-        columns=tuple(made.table.columns),
+        columns=tuple(figures.table.columns),
     )
-    return PolicyTrainingResult(summary, made.table.rows(), folder)
+    return PolicyTrainingResult(summary, figures.table.rows(), folder)

@@ -98,7 +98,7 @@ class PolicyTrainingSummary(CellSummary[Cell]):
     """Of the untrained policy's answers to training rows."""
     scaled: bool
     """Whether the reward was brought to that scale."""
-    no_end: float | str
+    missing_eos: float | str
     """What an answer got that was cut off."""
     trained_rows: int
     trained_users: int
@@ -164,7 +164,7 @@ class PolicyTrainingResult(CellResult[PolicyTrainingSummary]):
             summary.recipe,
             summary.lora,
             summary.scaled,
-            summary.no_end,
+            summary.missing_eos,
             summary.n,
             summary.benchmark,
             summary.trained_rows,

@@ -154,18 +154,18 @@ def _fits(
 def _table(pairs: Dataset, rated: Sequence[RatedAnswers]) -> ValueTable:
     table = ValueTable(pairs)
     for measure, stranger in (("reward", False), ("reward, reading a stranger", True)):
-        for each in rated:
-            rewards = each.rewards(stranger=stranger)
+        for evaluation in rated:
+            rewards = evaluation.rewards(stranger=stranger)
             if rewards is not None:
-                column = ValueColumn(cell=0, measure=measure, setting=_after(each))
+                column = ValueColumn(cell=0, measure=measure, setting=_after(evaluation))
                 table.add(column, rewards)
-    for each in rated:
-        for of, means in zip(each.qualities, each.quality_means, strict=True):
+    for evaluation in rated:
+        for of, means in zip(evaluation.qualities, evaluation.quality_means, strict=True):
             table.add(
                 ValueColumn(
                     cell=0,
                     measure=of.quality,
-                    setting=_after(each),
+                    setting=_after(evaluation),
                     surrogate=of.surrogate,
                     couples=of.mirrors is not None,
                 ),

@@ -71,15 +71,15 @@ class CachedRows:
 
     def look(self, tokens: Sequence[Sequence[int]]) -> Tensor:
         """Return the outputs (rows × k × width) at other next tokens of each row."""
-        width, at = len(tokens[0]), 0
+        width, position = len(tokens[0]), 0
         self._looked = []
         for part in self.parts:
             self._looked.append(
                 part.of([row for row in range(len(part.ids)) for _ in range(width)])
             )
-            at += len(part.ids)
+            position += len(part.ids)
         flat = [token for of_row in tokens for token in of_row]
-        looked: Tensor = self._step(self._looked, flat).unflatten(0, (at, width))
+        looked: Tensor = self._step(self._looked, flat).unflatten(0, (position, width))
         return looked
 
     def take(self, which: Sequence[int]) -> None:

@@ -34,7 +34,7 @@ def generate(
                 tokens = torch.tensor([list(ids)], device=local.device)
                 whole = len(ids) + max_tokens
                 grows = local.sides.crossed(local.reference, len(ids), whole)
-                made = local.model.generate(
+                generated = local.model.generate(
                     tokens,
                     attention_mask=torch.ones_like(tokens),
                     past_key_values=copy.deepcopy(cache),
@@ -43,8 +43,8 @@ def generate(
                     pad_token_id=pad if pad is not None else local.tokenizer.eos_token_id,
                     **({"use_cache": False} if grows else {}),
                 )[0, len(ids) :].tolist()
-            reply = local.text(made)
-            yield k, reply, not local.ends & set(made)
+            reply = local.text(generated)
+            yield k, reply, not local.ends & set(generated)
 
 
 @contextlib.contextmanager

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from palate.engines.local.decoding.rows import Rows
+from palate.engines.local.decoding.kv_rows import KVRows
 from palate.engines.local.model import LocalModel
 from palate.errors import ModelError, UsageError
 from palate.seeding import rng
@@ -62,7 +62,7 @@ def sample(
     samples = [Continuation() for _ in drawn]
     going = list(range(len(drawn)))
     with torch.inference_mode():
-        rows = Rows(local, [ids] * len(drawn), max_tokens, logits=not head.apart)
+        rows = KVRows(local, [ids] * len(drawn), max_tokens, logits=not head.apart)
         for step in range(max_tokens):
             logp = local.valid_ids.only(rows.each(head.distributions))
             points = [streams[k].random() for k in going]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from palate.engines.local.attention import KeysValues, Layout, Steps
+from palate.engines.local.attention import KeysValues, KVSteps, Layout
 from palate.engines.local.forward import forward
 from palate.engines.local.memory import SMALLEST, halve
 from palate.engines.local.model import LocalModel
@@ -62,7 +62,7 @@ class TreeRows:
         self.whole = max(map(len, prompts)) + room
         self.read = [_Prompt(local, ids, logits, self.whole) for ids in prompts]
         self.prompts = [self.read[owner] for owner in owners]
-        self.steps = Steps(room)
+        self.steps = KVSteps(room)
 
     def first(self) -> Tensor:
         """Return the outputs of each prompt."""
@@ -118,5 +118,5 @@ class TreeRows:
         joined = object.__new__(TreeRows)
         joined.local, joined.logits, joined.whole = first.local, first.logits, first.whole
         joined.prompts = [part.prompts[row] for part, rows in parts for row in rows]
-        joined.steps = Steps.join([(part.steps, rows) for part, rows in parts])
+        joined.steps = KVSteps.join([(part.steps, rows) for part, rows in parts])
         return joined

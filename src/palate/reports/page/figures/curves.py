@@ -1,4 +1,4 @@
-"""What uses give, and how far a benchmark predicts it, drawn on axes."""
+"""Curves of what uses give, and of how far a benchmark predicts it, drawn on axes."""
 
 from __future__ import annotations
 

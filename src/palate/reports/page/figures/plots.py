@@ -1,4 +1,4 @@
-"""What scorers reach: with what is shown, over users, by subset, and in what order."""
+"""Figures of scorers: with what is shown, over users, by subset, and in what order."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ def dumbbells(
     near = 0.02 * (max(everything, default=1) - min(everything, default=0)) + 1e-6
     places = [_apart(figures, near) for _, figures in rows]
     figure, ((ax,),) = panels(1, 1, (WIDTH, height))
-    for at, (_, figures) in enumerate(rows):
+    for level, (_, figures) in enumerate(rows):
         values = [each.value for each in figures.values() if each.value is not None]
         if values:
-            ax.plot([min(values), max(values)], [at, at], color=RULE, lw=3, zorder=1)
+            ax.plot([min(values), max(values)], [level, level], color=RULE, lw=3, zorder=1)
         estimate = figures.get(OWN)
         if estimate is not None and estimate.low is not None:
-            ax.plot([estimate.low, estimate.high], [at, at], color=BLUE, lw=1.3, zorder=2)
+            ax.plot([estimate.low, estimate.high], [level, level], color=BLUE, lw=1.3, zorder=2)
     for mark in MARKS:
         some = [
             (figures[mark].value, at + places[at][mark])

@@ -66,7 +66,7 @@ def _note(objects: Sequence[str], contents: Contents) -> str:
 
 
 def _commands(contents: Contents, objects: Sequence[str]) -> list[str]:
-    made = []
+    commands = []
     for benchmark in contents.benchmarks:
         identities = [
             contents.manifests[run.folder].identity
@@ -76,8 +76,8 @@ def _commands(contents: Contents, objects: Sequence[str]) -> list[str]:
         groups: dict[tuple[object, ...], list[Mapping[str, Any]]] = {}
         for identity in identities:
             groups.setdefault(tuple(map(identity.get, OPTIONS)), []).append(identity)
-        made += [_command(benchmark, some, contents) for some in groups.values()]
-    return made
+        commands += [_command(benchmark, some, contents) for some in groups.values()]
+    return commands
 
 
 def _command(

@@ -117,7 +117,7 @@ def _preferred(
         "nothing": best.nothing,
     }
     rows = []
-    for shown, run in runs.items():
+    for context, run in runs.items():
         if run is None:
             continue
         outcomes = _outcomes(run)
@@ -125,7 +125,7 @@ def _preferred(
             _answer(outcomes.get(key), user, users[1 - k] if mirrored else None)
             for k, (key, user) in enumerate(zip(keys, users, strict=True))
         ]
-        rows.append([shown, *cells])
+        rows.append([context, *cells])
     columns = ["shown", *(f"judging for {user}" for user in users)]
     title = f"What {names.scorer(best.scorer)} preferred"
     return Table(title, columns, rows, [], len(columns))

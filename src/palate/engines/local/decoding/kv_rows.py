@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Ids = Sequence[int]
 
 
-class Rows:
+class KVRows:
     """Continuations of prompts side by side, each as long as every other.
 
     Equal prompts that stand together are read once. Outputs are hidden states, or the model's own

@@ -1,4 +1,4 @@
-"""What all measures share: which rows can be rated, empty responses, equal work done once."""
+"""The base of all measures: rows that can be rated, empty responses, equal work done once."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from palate.engines.local.decoding.rows import Rows
+from palate.engines.local.decoding.kv_rows import KVRows
 from palate.engines.local.model import LocalModel
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ class Member(NamedTuple):
     prompts: Sequence[Ids]
 
 
-class Members:
+class ModelEnsemble:
     """The rows of every member; what two members of one model read alike is read once."""
 
     def __init__(self, members: Sequence[Member], room: int) -> None:
@@ -83,10 +83,10 @@ class _Shared(NamedTuple):
     """The rows of one model, and which row of the members' each of them is."""
 
     model: LocalModel
-    rows: Rows
+    rows: KVRows
     row_of: list[int]
 
     @classmethod
     def of(cls, model: LocalModel, keys: Sequence[tuple[tuple[int, ...], int]], room: int) -> Self:
-        rows = Rows(model, [ids for ids, _ in keys], room, logits=not model.head.apart)
+        rows = KVRows(model, [ids for ids, _ in keys], room, logits=not model.head.apart)
         return cls(model, rows, [row for _, row in keys])

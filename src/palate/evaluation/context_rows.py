@@ -84,7 +84,7 @@ class ContextRows(Lazy[ContextRow]):
         text_draws: int = getattr(context, "draws", 1)
         self.draws = text_draws * state_draws
         # Where nothing is shown nobody need be gathered.
-        self._pools = {} if context.blind else live.pools_of(dataset, seed)
+        self._pools = {} if context.empty else live.pools_of(dataset, seed)
         self._chosen = np.full(len(self.questions), -1, dtype=np.int8)
         n = len(self.questions) * self.draws
         super().__init__(n, self._row)
@@ -97,29 +97,29 @@ class ContextRows(Lazy[ContextRow]):
         self.no_stranger = np.zeros(n, dtype=np.bool_)
         """True where a text or a state is to be a third user's and there is none: unscored."""
 
-    def _row(self, at: int) -> ContextRow:
-        question, draw = self.questions[at // self.draws], at % self.draws
-        shown = self.context.shown(*self._input(question, draw // self.state_draws))
-        self.parts[at], self.own_words[at] = len(shown.parts), shown.own_words
-        self.leaks_dropped[at] = shown.leaks_dropped
-        self.shortfall_words[at] = shown.shortfall_words
-        self.search_unmatched[at] = shown.search_unmatched
+    def _row(self, position: int) -> ContextRow:
+        question, draw = self.questions[position // self.draws], position % self.draws
+        chosen = self.context.shown(*self._input(question, draw // self.state_draws))
+        self.parts[position], self.own_words[position] = len(chosen.parts), chosen.own_words
+        self.leaks_dropped[position] = chosen.leaks_dropped
+        self.shortfall_words[position] = chosen.shortfall_words
+        self.search_unmatched[position] = chosen.search_unmatched
         keys = self.user_keys(question, draw % self.state_draws)
-        self.no_stranger[at] = shown.no_stranger or keys.no_stranger
+        self.no_stranger[position] = chosen.no_stranger or keys.no_stranger
         slate = Slate(
             question=question.messages,
-            shown=shown.parts,
-            candidates=self.candidates(at),
+            shown=chosen.parts,
+            candidates=self.candidates(position),
             user=keys.user,
             excluded=keys.excluded,
         )
         pair = isinstance(question, PreferencePair)
-        return ContextRow(question, slate, self.chosen_position(at) if pair else None, shown)
+        return ContextRow(question, slate, self.chosen_position(position) if pair else None, chosen)
 
     def prepare(self) -> None:
         """Let the context do at once what would be costly row by row."""
         prepare = getattr(self.context, "prepare", None)
-        if prepare is not None and not self.context.blind:
+        if prepare is not None and not self.context.empty:
             draws = range(self.draws // self.state_draws)
             prepare(self._input(question, draw) for question in self.questions for draw in draws)
 
@@ -147,13 +147,13 @@ class ContextRows(Lazy[ContextRow]):
 
     def chosen_position(self, row: int) -> int:
         """Return where the chosen response of a pair stands."""
-        at = row // self.draws
-        if self._chosen[at] < 0:
-            pair = self.questions[at]
+        place = row // self.draws
+        if self._chosen[place] < 0:
+            pair = self.questions[place]
             assert isinstance(pair, PreferencePair), "only a pair has a chosen response"
             order = candidate_order(pair.key, (pair.chosen, pair.rejected), self.seed)
-            self._chosen[at] = order.index(pair.chosen)
-        return int(self._chosen[at])
+            self._chosen[place] = order.index(pair.chosen)
+        return int(self._chosen[place])
 
     def _input(self, question: Question, draw: int) -> ContextInput:
         gold = question.gold if self.context.oracle else None
@@ -212,7 +212,7 @@ def make_rows(
         BenchmarkError: where there is nothing to show.
         UsageError: where a live user has nothing to show.
     """
-    if not context.blind:
+    if not context.empty:
         live.refuse(context)
         if not live.users:
             _refuse_without_text(dataset, context)

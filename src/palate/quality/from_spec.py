@@ -30,10 +30,10 @@ def build_quality(spec: str, session: Session, settings: Settings | None = None)
     Raises `SpecError` naming the near misses where nothing has this name.
     """
     parsed = Spec.parse(spec)
-    made = load(GROUP, parsed.kind)(parsed, session, settings or Settings())
-    if not isinstance(made, QualityMetric):
+    measure = load(GROUP, parsed.kind)(parsed, session, settings or Settings())
+    if not isinstance(measure, QualityMetric):
         wanted = "spec, fingerprint, needs, surrogate, details, check() and rate()"
         raise SpecError(
-            f"{spec}: {type(made).__name__} is no measure of quality; it needs {wanted}"
+            f"{spec}: {type(measure).__name__} is no measure of quality; it needs {wanted}"
         )
-    return made
+    return measure

@@ -1,4 +1,4 @@
-"""What the passes of a policy gave for every pair: chosen and rejected as two columns."""
+"""Scores of every pair by the passes of a policy: chosen and rejected as two columns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate.errors import EndpointError
-from palate.evaluation import PlannedRun
+from palate.evaluation import BoundScorer
 from palate.execution import Results
 from palate.metrics.arrays import row_means
 from palate.metrics.policy import PolicyScores, Reading
@@ -20,7 +20,7 @@ from palate.scorers.tilted_policy import SteeredPolicy
 Doubles = NDArray[np.float64]
 
 
-class Columns(NamedTuple):
+class PassScores(NamedTuple):
     """Scores of all pairs (pairs × draws × 2, chosen first), and why pairs have none."""
 
     scores: PolicyScores
@@ -43,7 +43,7 @@ class Columns(NamedTuple):
         return np.asarray(first - second)
 
 
-def columns(job: PlannedRun, passes: Sequence[Results]) -> Columns:
+def columns(job: BoundScorer, passes: Sequence[Results]) -> PassScores:
     """Gather what is known of every pair; raises `EndpointError` where an endpoint was silent."""
     scorer, rows, info = job.scorer, job.rows, job.info
     assert isinstance(scorer, SteeredPolicy)
@@ -56,7 +56,7 @@ def columns(job: PlannedRun, passes: Sequence[Results]) -> Columns:
     reasons: Counter[str] = Counter()
     by_row = []
     for row in range(len(rows)):
-        at = rows.chosen_position(row)
+        place = rows.chosen_position(row)
         scores, why = scorer.scores_of([results.scores(row) for results in passes])
         reason = why[0] or why[1]
         if rows.no_stranger[row]:
@@ -66,7 +66,7 @@ def columns(job: PlannedRun, passes: Sequence[Results]) -> Columns:
         if reason is not None:
             reasons[reason] += 1
             scores = scores.map(lambda array: np.full_like(array, np.nan))
-        by_row.append(scores if at == 0 else scores.map(lambda array: array[::-1]))
+        by_row.append(scores if place == 0 else scores.map(lambda array: array[::-1]))
     shape = len(rows) // rows.draws, rows.draws, 2
     whole = PolicyScores.stacked(by_row).map(lambda array: array.reshape(shape))
-    return Columns(whole, dict(sorted(reasons.items())))
+    return PassScores(whole, dict(sorted(reasons.items())))

@@ -13,8 +13,8 @@ from palate.construction.own_text.entries import Entries
 from palate.construction.own_text.lamp import lamp_files, read_lamp
 from palate.construction.own_text.longlamp import read_longlamp
 from palate.construction.own_text.pairing import OTHERS, Answers, author_stage
+from palate.construction.own_text.palate_rows import read_rows
 from palate.construction.own_text.result import OwnTextBuild, OwnTextRow, OwnTextSummary
-from palate.construction.own_text.rows import read_rows
 from palate.construction.own_text.selection import RowSelection
 from palate.construction.own_text.spool import Spool
 from palate.construction.writing import check_output, rows_file

@@ -12,7 +12,7 @@ from typing import Any
 from palate.benchmarks import Dataset
 from palate.errors import UsageError
 from palate.evaluation.computation import Computation
-from palate.evaluation.rows import ContextRows, make_rows
+from palate.evaluation.context_rows import ContextRows, make_rows
 from palate.evaluation.states import user_keys_fn
 from palate.evaluation.work import Work
 from palate.execution import Results, RowSource
@@ -30,22 +30,22 @@ def spec_of(scorer: Scorer | Judge, text: str | None, name: str | None = None) -
     return own if isinstance(own, str) else str(Spec.parse(text))
 
 
-def meaningless(info: ScorerInfo, context: Context) -> bool:
+def not_applicable(info: ScorerInfo, context: Context) -> bool:
     """Tell whether a cell has no meaning: a scorer that needs text under a context without any."""
-    return info.needs_shown and context.blind
+    return info.needs_shown and context.empty
 
 
 def refuse(info: ScorerInfo, context: Context, spec: str) -> None:
     """Raise `UsageError` for a scorer under a context that makes no sense for it."""
-    if meaningless(info, context):
+    if not_applicable(info, context):
         raise UsageError(f"{spec} has no meaning under {context.spec}: nothing is shown")
-    if info.protocol == "paper" and not context.blind:
+    if info.protocol == "paper" and not context.empty:
         raise UsageError(f"{spec}: protocol=paper is defined without a profile; use -c none")
 
 
 @dataclass(frozen=True)
-class PlannedRun:
-    """What is to be computed; `PlannedRun.of` builds it from specs or objects."""
+class BoundScorer:
+    """What is to be computed; `BoundScorer.of` builds it from specs or objects."""
 
     scorer: Scorer | Judge
     """With a state for each user, where it learns from their choices."""
@@ -69,20 +69,20 @@ class PlannedRun:
         work: Work,
         *,
         name: str | None = None,
-    ) -> PlannedRun:
+    ) -> BoundScorer:
         """Build scorer and context; raises `UsageError` where they make no sense together."""
         text = scorer if isinstance(scorer, str) else None
-        built, shown = work.scorer(scorer), work.context(context)
+        built, built_context = work.scorer(scorer), work.context(context)
         spec = spec_of(built, text, name)
         adapted = work.adapted(scorer, pairs, spec)
         info = info_of(adapted, spec)
-        refuse(info, shown, spec)
+        refuse(info, built_context, spec)
         seed = work.settings.seed
         user_keys = user_keys_fn(adapted, info, pairs, seed)
         draws: int = getattr(adapted, "draws", 1)
-        rows = make_rows(pairs, shown, seed=seed, user_keys=user_keys, state_draws=draws)
+        rows = make_rows(pairs, built_context, seed=seed, user_keys=user_keys, state_draws=draws)
         built_from = text if adapted is built else None
-        return cls(adapted, spec, info, shown, pairs, rows, work, built_from, text)
+        return cls(adapted, spec, info, built_context, pairs, rows, work, built_from, text)
 
     @cached_property
     def judges(self) -> bool:
@@ -127,7 +127,7 @@ class PlannedRun:
                     fingerprints=computation.fingerprints,
                     protocol=self.info.protocol,
                     split=self.pairs.split,
-                    shown_by=_shown_by(self.context, self.pairs),
+                    context_fingerprint=_shown_by(self.context, self.pairs),
                     seed=settings.seed,
                     dtype=details.get("dtype"),
                     device=details.get("device"),

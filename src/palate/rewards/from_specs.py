@@ -45,20 +45,22 @@ def reward(
     built = build_scorer(scorer, session, settings) if isinstance(scorer, str) else scorer
     named = getattr(built, "spec", None)
     spec = spec_of(built, text, None if named is None else str(named))
-    shown = build_context(context, session, settings) if isinstance(context, str) else context
+    built_context = (
+        build_context(context, session, settings) if isinstance(context, str) else context
+    )
     if isinstance(built, Judge) or info_of(built, spec).pairs_only:
         raise UsageError(f"{spec} compares two answers; a reward must rate a single one")
     adapted = built if pairs is None else adapt_to(built, pairs, spec)
     assert isinstance(adapted, Scorer)
     info = info_of(adapted, spec)
-    if shown.oracle or getattr(adapted, "oracle", False):
-        raise UsageError(f"{spec} · {shown.spec} reads gold; a reward must not")
-    for drawing, name in ((shown, shown.spec), (adapted, spec)):
+    if built_context.oracle or getattr(adapted, "oracle", False):
+        raise UsageError(f"{spec} · {built_context.spec} reads gold; a reward must not")
+    for drawing, name in ((built_context, built_context.spec), (adapted, spec)):
         refuse_draws(drawing, name, "reward")
-    refuse(info, shown, spec)
+    refuse(info, built_context, spec)
     rows = None
     if pairs is not None:
         keys = user_keys_fn(adapted, info, pairs, settings.seed)
-        rows = make_rows(pairs, shown, seed=settings.seed, user_keys=keys)
+        rows = make_rows(pairs, built_context, seed=settings.seed, user_keys=keys)
         rows.prepare()
-    return Reward(adapted, spec, info, shown, settings.seed, pairs, rows)
+    return Reward(adapted, spec, info, built_context, settings.seed, pairs, rows)
