@@ -92,7 +92,7 @@ def test_the_day_changes_the_numbers_and_no_clock_does(tiny):
 def test_a_run_holds_its_day(tiny, tmp_path):
     pairs, spec = load_benchmark("tasting", limit=2), spec_of("likelihood", tiny, CLOCK)
     runs = [
-        evaluate(pairs, spec, root=tmp_path, settings=Settings(template_date=day))
+        evaluate(pairs, spec, "none", root=tmp_path, settings=Settings(template_date=day))
         for day in (None, date(2025, 3, 4))
     ]
     assert runs[0].folder != runs[1].folder

@@ -1,4 +1,4 @@
-"""evaluate(benchmarks, scorers, contexts) → a run of one of each, or a grid of many."""
+"""evaluate(benchmark, scorers, contexts) → a run of one of each, or a grid of many."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class EvaluateOptions(TypedDict, total=False):
 
 @overload  # A text is also an iterable of texts.
 def evaluate(  # type: ignore[overload-overlap]
-    benchmarks: Data,
+    benchmark: Data,
     scorers: Rater,
     contexts: str | Context,
     *,
@@ -45,7 +45,7 @@ def evaluate(  # type: ignore[overload-overlap]
 
 @overload
 def evaluate(
-    benchmarks: Data | Sequence[Data],
+    benchmark: Data | Sequence[Data],
     scorers: str | Iterable[str],
     contexts: str | Iterable[str] | None = None,
     **how: Unpack[EvaluateOptions],
@@ -53,7 +53,7 @@ def evaluate(
 
 
 def evaluate(
-    benchmarks: Data | Sequence[Data],
+    benchmark: Data | Sequence[Data],
     scorers: Rater | Iterable[str],
     contexts: str | Context | Iterable[str] | None = None,
     *,
@@ -90,9 +90,9 @@ def evaluate(
     >>> run.accuracy, [run.summary.context for run in grid.runs], grid.gains[0].value
     (0.5, ['none', 'profile:5'], 0.0)
     """
-    if not (_many(benchmarks) or _many(scorers) or contexts is None or _many(contexts)):
+    if not (_many(benchmark) or _many(scorers) or contexts is None or _many(contexts)):
         return evaluate_run(
-            benchmarks,  # type: ignore[arg-type]
+            benchmark,  # type: ignore[arg-type]
             scorers,  # type: ignore[arg-type]
             contexts,  # type: ignore[arg-type]
             name=name,
@@ -112,7 +112,7 @@ def evaluate(
                 "and one context"
             )
     return evaluate_grid(
-        benchmarks,
+        benchmark,
         scorers,  # type: ignore[arg-type]
         contexts,  # type: ignore[arg-type]
         root=root,
