@@ -7,6 +7,7 @@ import json
 import pytest
 
 import palate
+from installed import install
 from palate.errors import DataError, SpecError, UsageError
 from palate.learning.personal import PersonalModel, UserStates
 from palate.records import user_key
@@ -56,7 +57,7 @@ def test_a_method_is_trained_adapted_and_evaluated_without_the_command_line(
     model = PersonalModel.load(made.folder)
     assert UserStates.load(tmp_path / "users.safetensors", model.fingerprint).keys == states.keys
     spec = f"personal:{made.folder}?users={tmp_path / 'users.safetensors'}"
-    assert palate.evaluate(votes, spec, root=None).accuracy == 1.0
+    assert palate.evaluate(votes, spec, "none", root=None).accuracy == 1.0
 
 
 def test_a_path_and_a_set_of_rows_train_the_same_numbers(votes, tmp_path):
@@ -114,6 +115,30 @@ def test_a_policy_has_soft_tokens_for_whom_it_was_trained_on(votes, tiny, tmp_pa
     assert (facts["tokens"], facts["lora"]["alpha"]) == (2, 4)
     states = palate.learning.adapt(made.folder, votes, settings=cpu, reference=base)
     assert len(states.keys) == len(USERS)
+
+
+COPY = """
+from palate.learning.recipes import STEPS, BaseMethod, TrainedModel
+
+
+def train(task):
+    task.output.mkdir()
+    (task.output / "rows").write_text(str(len(task.pairs)))
+    return TrainedModel(task.output, len(task.pairs), 0, 0, 0, options=task.chosen("depth"))
+
+
+METHOD = BaseMethod((*STEPS, "depth"), train)
+"""
+
+
+def test_a_method_of_another_package_starts_from_a_model(votes, tmp_path, monkeypatch):
+    install(tmp_path, "copy", "[palate.recipes]\ncopy = copy_plugin:METHOD\n", COPY)
+    monkeypatch.syspath_prepend(tmp_path)
+    made = palate.train("copy", votes, tmp_path / "m", base="x/y", options={"depth": 3})
+    assert (made.folder / "rows").read_text() == str(len(votes.for_training().pairs))
+    assert made.options["depth"] == 3
+    with pytest.raises(UsageError, match=r"copy: unknown option 'depht' \(known: steps, .*depth\)"):
+        palate.train("copy", votes, tmp_path / "n", base="x/y", options={"depht": 3})
 
 
 @pytest.mark.parametrize(

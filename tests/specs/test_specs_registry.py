@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from installed import install
 from palate.contexts import build_context
 from palate.errors import SpecError
 from palate.session import default_session
@@ -28,14 +29,6 @@ class Horoscope:
 """
 
 
-def install(folder: Path, name: str, points: str, source: str = PLUGIN) -> None:
-    (folder / f"{name}_plugin.py").write_text(source)
-    info = folder / f"{name}_plugin-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}-plugin\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(points)
-
-
 def test_palates_own_are_registered_and_load() -> None:
     assert {"none", "profile", "stranger", "rubric"} <= set(registered("palate.contexts"))
     assert {"tasting", "personalized-rewardbench"} <= set(registered("palate.benchmarks"))
@@ -50,7 +43,7 @@ def test_an_installed_package_needs_no_fork(
 ) -> None:
     with pytest.raises(SpecError):
         build_context("horoscope", default_session())
-    install(tmp_path, "stars", "[palate.contexts]\nhoroscope = stars_plugin:Horoscope\n")
+    install(tmp_path, "stars", "[palate.contexts]\nhoroscope = stars_plugin:Horoscope\n", PLUGIN)
     monkeypatch.syspath_prepend(tmp_path)
     assert build_context("horoscope?sign=Aries", default_session()).spec == "horoscope?sign=Aries"
     with pytest.raises(SpecError, match="did you mean horoscope"):
@@ -60,7 +53,7 @@ def test_an_installed_package_needs_no_fork(
 def test_two_packages_that_claim_one_name_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    install(tmp_path, "rude", "[palate.contexts]\nprofile = rude_plugin:Horoscope\n")
+    install(tmp_path, "rude", "[palate.contexts]\nprofile = rude_plugin:Horoscope\n", PLUGIN)
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(SpecError) as caught:
         build_context("profile:5", default_session())

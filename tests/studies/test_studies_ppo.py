@@ -84,7 +84,7 @@ def test_figures_and_tables_hold_what_the_results_say(tiny, tmp_path, capsys, mo
     }  # fmt: skip
     best = best_of_n(held_out, policy, ["random", "longest"], n=16, qualities=quality,
                      root=root / "best-of-n", settings=settings)  # fmt: skip
-    evaluate(held_out, "longest", root=root / "evaluate")
+    evaluate(held_out, "longest", "none", root=root / "evaluate")
 
     monkeypatch.setattr(sys, "argv", ["figures.py", str(tmp_path)])
     capsys.readouterr()

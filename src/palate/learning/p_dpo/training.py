@@ -6,7 +6,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -17,6 +17,7 @@ from palate.learning.personal.states import UserStates
 from palate.learning.recipes import Lora, TrainedModel, new_folder
 from palate.learning.recipes.base import Base, load_base
 from palate.learning.recipes.fitting import Progress, Recipe, TrainingOptions
+from palate.learning.recipes.from_base import STEPS, BaseMethod, BaseTask
 from palate.learning.recipes.preferences import (
     EncodedPair,
     PreferenceOptions,
@@ -27,7 +28,7 @@ from palate.learning.recipes.saving import named, save
 from palate.learning.recipes.token_pairs import in_batches
 from palate.learning.recipes.user_tokens import opening
 from palate.models import ModelFolder, choose_device, import_torch, resolve
-from palate.records import Choice, Message, Settings, user_key
+from palate.records import Choice, Message, Settings, choices_of, user_key
 from palate.seeding import digest
 from palate.specs import Reference
 
@@ -185,3 +186,22 @@ def _first_tokens(base: Base, pairs: Sequence[EncodedPair], tokens: int) -> Any:
     ids = torch.tensor([asked[k % len(asked)] for k in range(tokens)])
     with torch.no_grad():
         return base.model.get_input_embeddings()(ids).detach().clone()
+
+
+OWN = tuple(field.name for field in fields(PreferenceOptions))
+
+
+def _train(task: BaseTask) -> TrainedModel:
+    history = choices_of(pair for pair in task.pairs if pair.user_id not in task.leave_out)
+    made = train_p_dpo(
+        history,
+        task.base,
+        task.output,
+        options=PreferenceOptions(**{k: task.options[k] for k in OWN if k in task.options}),
+        lora=task.lora(scale=2),
+        **task.chosen(*STEPS),
+    )
+    return replace(made, n_users_left_out=len(task.leave_out))
+
+
+RECIPE = BaseMethod((*STEPS, "rank", *OWN), _train)

@@ -10,6 +10,7 @@ from typing import Unpack
 from palate.engines import ChatTemplate
 from palate.errors import UsageError
 from palate.learning.recipes.fitting import Progress, Recipe, TrainingOptions
+from palate.learning.recipes.from_base import STEPS, BaseMethod
 from palate.learning.recipes.output import TrainedModel
 from palate.learning.recipes.pairwise import train_on_pairs
 from palate.learning.recipes.tuning import Lora, PreferenceExample, TrainingExample
@@ -77,3 +78,16 @@ def encode(pair: PreferencePair, template: ChatTemplate) -> PreferenceExample:
     question = render(pair.messages)
     sides = (template.closed(question, text) for text in (pair.chosen, pair.rejected))
     return PreferenceExample(*(TrainingExample(tuple(side.ids), side.start) for side in sides))
+
+
+METHOD = BaseMethod(
+    (*STEPS, "rank", "beta"),
+    lambda task: train_autoregressive(
+        task.pairs,
+        task.base,
+        task.output,
+        leave_out=task.leave_out,
+        lora=task.lora(scale=2, dropout=0.0),
+        **task.chosen(*STEPS, "beta"),
+    ),
+)

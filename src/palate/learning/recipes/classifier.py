@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Unpack
 
 from palate.learning.recipes.fitting import Progress, Recipe, TrainingOptions
+from palate.learning.recipes.from_base import STEPS, BaseMethod
 from palate.learning.recipes.output import TrainedModel
 from palate.learning.recipes.pairwise import train_on_pairs
 from palate.learning.recipes.token_pairs import encode
@@ -69,3 +70,11 @@ def train_classifier(
         progress=progress,
         settings=settings,
     )
+
+
+METHOD = BaseMethod(
+    STEPS,
+    lambda task: train_classifier(
+        task.pairs, task.base, task.output, leave_out=task.leave_out, **task.chosen(*STEPS)
+    ),
+)

@@ -7,12 +7,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Unpack
 
+from palate.benchmarks import Dataset, dataset_of
 from palate.contexts import build_context
 from palate.data import content_hash
 from palate.engines import ChatTemplate
 from palate.errors import DataError
 from palate.learning.recipes.base import load_base
 from palate.learning.recipes.fitting import Progress, Recipe, TrainingOptions, fit
+from palate.learning.recipes.from_base import STEPS, BaseMethod, BaseTask
 from palate.learning.recipes.output import TrainedModel, new_folder
 from palate.learning.recipes.overlap import refuse_overlap
 from palate.learning.recipes.saving import named, save
@@ -132,3 +134,24 @@ def encode(
         return None
     encoded = template.closed(plan_prompt(question, parts), aspects)
     return TrainingExample(tuple(encoded.ids), encoded.start)
+
+
+def _train(task: BaseTask) -> TrainedModel:
+    given = task.options.get("disjoint_from", ())
+    listed = [given] if isinstance(given, str | Path | Dataset) else given
+    others = {
+        each.name if isinstance(each, Dataset) else str(each): dataset_of(each).pairs
+        for each in listed
+    }
+    return train_planner(
+        task.pairs,
+        task.base,
+        task.output,
+        leave_out=task.leave_out,
+        disjoint_from=others,
+        lora=task.lora(scale=1),
+        **task.chosen(*STEPS, "posts"),
+    )
+
+
+METHOD = BaseMethod((*STEPS, "rank", "posts", "disjoint_from"), _train)
