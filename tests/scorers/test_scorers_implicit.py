@@ -115,7 +115,9 @@ def test_another_policy_reads_the_references_numbers_from_disk(tiny, tmp_path, m
     one, two, reference = tiny.model(), tiny.model(rms_norm_eps=1e-3), other(tiny)
     pairs = load_benchmark("tasting", limit=2)
     settings = Settings(dtype="float32")
-    evaluate(pairs, f"implicit:{one}?reference={reference}", "none", root=tmp_path, settings=settings)
+    evaluate(
+        pairs, f"implicit:{one}?reference={reference}", "none", root=tmp_path, settings=settings
+    )
     loaded = []
     own = LocalModel.__init__
 
@@ -124,7 +126,9 @@ def test_another_policy_reads_the_references_numbers_from_disk(tiny, tmp_path, m
         own(self, where, *given, **named)
 
     monkeypatch.setattr(LocalModel, "__init__", counted)
-    run = evaluate(pairs, f"implicit:{two}?reference={reference}", "none", root=tmp_path, settings=settings)
+    run = evaluate(
+        pairs, f"implicit:{two}?reference={reference}", "none", root=tmp_path, settings=settings
+    )
     assert run.summary.unscored == 0
     assert loaded == [two]
 

