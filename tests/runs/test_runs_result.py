@@ -56,7 +56,7 @@ def test_all_kinds_under_a_root_or_one(run: Run, tmp_path: Path) -> None:
     Manifest(kind="scores", identity={"benchmark": "tasting", "name": "x"}).write(other)
     assert len(load_all(tmp_path / "runs")) == 1, "unfinished work is passed over"
     changed(other, MANIFEST, kind="unheard-of")
-    (other / SUMMARY).write_text('{"schema": 3, "kind": "unheard-of"}')
+    (other / SUMMARY).write_text('{"schema": 4, "kind": "unheard-of"}')
     assert [one.folder for one in load_all(tmp_path / "runs", kind="run")] == [run.folder]
     with pytest.raises(RunError, match=r"unknown result 'unheard-of'; known: .*run"):
         load_all([tmp_path / "runs"])

@@ -18,7 +18,7 @@ from palate.files import write_json
 from palate.records import Record
 from palate.seeding import digest
 
-SCHEMA = 3
+SCHEMA = 4
 """Of every JSON document that palate writes."""
 MANIFEST, SUMMARY, ROWS, JOURNAL = "manifest.json", "summary.json", "rows.jsonl", "journal.jsonl"
 SLUG = re.compile(r"[^A-Za-z0-9._-]+")
