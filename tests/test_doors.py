@@ -1,7 +1,7 @@
 """Tests reach other rooms by their doors, so that files may move inside a room."""
 
 import ast
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 TESTS = Path(__file__).parent
@@ -17,11 +17,15 @@ ALSO_OWN = {"decoding_laws": ("guidance", "engines")}
 """Folders that test the files of these rooms."""
 
 
-def imported(path: Path) -> Iterator[tuple[str, str]]:
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("palate."):
-            module = (node.module or "").removeprefix("palate.")
-            yield from ((module, alias.name) for alias in node.names)
+@cache
+def imported(path: Path) -> list[tuple[str, str]]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return [
+        ((node.module or "").removeprefix("palate."), alias.name)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("palate.")
+        for alias in node.names
+    ]
 
 
 def is_file_of_a_room(module: str) -> bool:

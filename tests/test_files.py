@@ -243,23 +243,27 @@ def name_of(call: ast.Call) -> str:
 
 
 def opens_for_writing(call: ast.Call) -> bool:
+    if name_of(call) != "open":
+        return False
     words = [*call.args, *(keyword.value for keyword in call.keywords)]
     if ast.unparse(call.func) == "os.open":
         return any(flag in ast.unparse(word) for word in words for flag in ("O_RDWR", "O_WRONLY"))
     modes = [word.value for word in words if isinstance(word, ast.Constant)]
     short = [mode for mode in modes if isinstance(mode, str) and len(mode) <= 3]
-    return name_of(call) == "open" and any({*mode} & {*"wax+"} for mode in short)
+    return any({*mode} & {*"wax+"} for mode in short)
 
 
 def writes(tree: ast.AST) -> Iterator[str]:
     """Yield the calls that write a file by its name, or put one in place."""
     for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
         name = name_of(call)
-        streamed = "stream" in {ast.unparse(word) for word in call.args}
-        by_path = name in NAMES or (name in IN_A_STREAM and not streamed)
+        by_path = name in NAMES or (
+            name in IN_A_STREAM and "stream" not in {ast.unparse(word) for word in call.args}
+        )
         method = isinstance(call.func, ast.Attribute) and not call.keywords
         moves = method and name == "replace" and len(call.args) == 1  # a text takes two
-        if by_path or moves or opens_for_writing(call) or ast.unparse(call.func) == "os.replace":
+        moves |= name == "replace" and ast.unparse(call.func) == "os.replace"
+        if by_path or moves or opens_for_writing(call):
             yield name
 
 

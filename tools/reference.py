@@ -41,6 +41,8 @@ This page is written by `python tools/reference.py` from the program itself, as 
 A value in `CAPITALS` is yours, and `a|b` is a choice.
 Options that many commands share stand [at the end](#shared-options).
 
+`--help` shows at most 24 options of a command, and `--help-all` shows all.
+Options may stand [in a file](evaluate.md#options-in-a-file).
 A command ends with an [exit code](errors.md).
 `palate --version` prints the version, and `palate --install-completion` completes names in a shell.
 """
