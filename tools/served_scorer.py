@@ -75,6 +75,7 @@ class ServedScorer:
         file = folder / "rows.jsonl"
         write_whole(file, "\n".join(map(json.dumps, self._answers.rows)))
         self.command = [
+            "-m",
             "palate",
             "serve",
             "-s",
