@@ -59,7 +59,7 @@ def test_json_is_one_document_without_nan_and_nothing_else_on_stdout(tmp_path: P
 
     document = json.loads(done.stdout, parse_constant=refuse)
     assert list(document) == ["schema", "kind", "runs", "gains", "groups", "ratings"]
-    assert (document["schema"], document["kind"]) == (3, "evaluation")
+    assert (document["schema"], document["kind"]) == (4, "evaluation")
     assert len(document["runs"]) == 6
     assert {run["benchmark"] for run in document["runs"]} == {"mine"}
     for run in document["runs"]:
@@ -218,7 +218,7 @@ def test_a_folder_of_an_older_format_is_refused_in_one_line(tmp_path: Path) -> N
     manifest.write_text(json.dumps({**document, "schema": 1}))
     done = palate("compare", "runs", cwd=tmp_path)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-    assert "an older version of palate (schema 1, this one reads 3)" in done.stderr
+    assert "an older version of palate (schema 1, this one reads 4)" in done.stderr
     assert "run the command that made it again" in done.stderr
 
 

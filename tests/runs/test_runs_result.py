@@ -42,7 +42,7 @@ def test_a_run_is_read_back_as_it_was(run: Run) -> None:
     assert there.summary == run.summary
     assert list(there.verdicts.rows) == list(run.verdicts.rows)
     assert there.document() == json.loads((run.folder / SUMMARY).read_text())
-    assert (there.document()["schema"], there.document()["kind"]) == (3, "run")
+    assert (there.document()["schema"], there.document()["kind"]) == (4, "run")
 
 
 def test_rows_hold_no_text(run: Run) -> None:
@@ -69,9 +69,9 @@ def test_all_kinds_under_a_root_or_one(run: Run, tmp_path: Path) -> None:
     [
         (
             {"schema": 2},
-            "an older version of palate (schema 2, this one reads 3); remove it and run",
+            "an older version of palate (schema 2, this one reads 4); remove it and run",
         ),
-        ({"schema": 4}, "a newer version of palate (schema 4, this one reads 3); update palate"),
+        ({"schema": 5}, "a newer version of palate (schema 5, this one reads 4); update palate"),
         ({"kind": "scores"}, "holds 'scores'; expected 'run'"),
     ],
 )

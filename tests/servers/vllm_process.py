@@ -15,7 +15,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 VLLM = ROOT / ".venv-servers" / "bin" / "vllm"
 MISSING = "no real server is set up: run make servers"
-START_S = 300
+START_S = 600
 NAME = "served"
 QUIET = {
     "DO_NOT_TRACK": "1",

@@ -16,7 +16,7 @@ import torch
 
 import palate
 from endpoints import Loopback
-from palate.engines.local import FairLock, spread
+from palate.engines.local import FairLock, map_ordered
 from palate.errors import ModelError, UsageError
 from palate.records import Settings
 from palate.scorers import build_scorer
@@ -182,7 +182,7 @@ def test_a_caller_that_waits_is_let_in_before_the_next_pass_of_another():
 
     def many():
         jobs = ((k, partial(job, k)) for k in range(12))
-        list(spread(torch, "cpu", jobs, turns))
+        list(map_ordered(torch, "cpu", jobs, turns))
 
     def another():
         begun.wait(5)
@@ -201,7 +201,7 @@ def test_work_that_nobody_waits_for_ends_though_another_caller_is_inside():
         began.set()
         time.sleep(0.05)
 
-    results = spread(torch, "cpu", ((k, slow) for k in range(50)), turns)
+    results = map_ordered(torch, "cpu", ((k, slow) for k in range(50)), turns)
     next(results)
 
     def closing():
@@ -220,7 +220,7 @@ def test_callers_under_load_never_stand_still():
     def caller(name):
         for _ in range(5):
             jobs = (((name, k), lambda: time.sleep(0.0005)) for k in range(8))
-            done.extend(key for key, _ in spread(torch, "cpu", jobs, turns))
+            done.extend(key for key, _ in map_ordered(torch, "cpu", jobs, turns))
             with turns.of(), turns.of():
                 done.append(name)
 

