@@ -60,7 +60,11 @@ FULL = {
         "tests/serve/test_serve_fuzz.py",
         "tests/serve/test_serve_process.py",
     ),
-    "real servers": ("tests/servers",),
+    "real servers and a real browser": (
+        "tests/servers",
+        "tests/scorers/test_scorers_serve.py",
+        "tests/reports/page/test_page_browser.py",
+    ),
     "real models and data, speed, memory": (
         "tests/bench/test_bench_decoding.py",
         "tests/bench/test_bench_prefix.py",

@@ -23,6 +23,7 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
+from numpy.typing import ArrayLike
 from typer.main import get_command
 
 import palate
@@ -235,11 +236,30 @@ def _signature(node: ast.FunctionDef, *, width: int = WIDTH) -> str:
 
 
 def _with_values(arguments: ast.arguments, names: dict[str, Any]) -> None:
-    """Put the values of constants in the place of their names."""
+    """Put the values of constants, and the types that a name joins, in the place of their names."""
     for defaults in (arguments.defaults, arguments.kw_defaults):
         for place, default in enumerate(defaults):
             if isinstance(default, ast.Name):
                 defaults[place] = ast.parse(repr(names[default.id]), mode="eval").body
+    for node in ast.walk(arguments):
+        if isinstance(node, ast.arg) and node.annotation is not None:
+            node.annotation = _Joined(names).visit(node.annotation)
+
+
+class _Joined(ast.NodeTransformer):
+    """Writes out a name that stands for a union of types."""
+
+    def __init__(self, names: dict[str, Any]) -> None:
+        self.names = names
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        joined = self.names.get(node.id)
+        if not isinstance(joined, types.UnionType):
+            return node
+        return ast.parse(
+            re.sub(r"\b(?:\w+\.)+", "", str(joined).replace(str(ArrayLike), "ArrayLike")),
+            mode="eval",
+        ).body
 
 
 def _pieces(arguments: ast.arguments) -> Iterator[str]:
