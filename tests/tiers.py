@@ -20,9 +20,28 @@ FULL = {
         "tests/studies/test_studies_ppo.py",
     ),
     "the whole source": ("tests/test_module_state.py",),
+    "guided writing": (
+        "tests/guidance/test_guidance_segments.py",
+        "tests/guidance/test_guidance_write.py",
+        "tests/scorers/test_scorers_guiding.py",
+        "tests/uses/test_processor.py",
+        "tests/uses/test_uses_decode_planted.py",
+    ),
+    "personal models": (
+        "tests/learning/personal/test_personal_amortised.py",
+        "tests/learning/personal/test_personal_heads.py",
+        "tests/scorers/test_scorers_personal_policy.py",
+        "tests/scorers/test_scorers_third_users.py",
+    ),
+    "whole pages": (
+        "tests/reports/page/test_page_hostile.py",
+        "tests/reports/page/test_page_report.py",
+    ),
     "Ray": ("tests/execution/test_execution_ray.py",),
     "planted worlds": (
         "tests/comparison/test_comparison_planted_noise.py",
+        "tests/comparison/test_comparison_redraws.py",
+        "tests/validity/test_validity_coefficients.py",
         "tests/trainers/test_trainers_ppo_optimum.py",
         "tests/metrics/ranks/test_ranks_planted.py",
         "tests/learning/personal/test_personal_amortised_planted.py",
@@ -37,6 +56,7 @@ FULL = {
         "src/palate/selfcheck/run.py",
     ),
     "kill sweeps": (
+        "tests/test_files.py",
         "tests/construction/own_text/test_construction_killed.py",
         "tests/uses/test_uses_decode_killed.py",
         "tests/uses/test_uses_best_of_n_killed.py",
