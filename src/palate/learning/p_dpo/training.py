@@ -193,7 +193,7 @@ OWN = tuple(field.name for field in fields(PreferenceOptions))
 
 def _train(task: BaseTask) -> TrainedModel:
     history = choices_of(pair for pair in task.pairs if pair.user_id not in task.leave_out)
-    made = train_p_dpo(
+    trained = train_p_dpo(
         history,
         task.base,
         task.output,
@@ -201,7 +201,7 @@ def _train(task: BaseTask) -> TrainedModel:
         lora=task.lora(scale=2),
         **task.chosen(*STEPS),
     )
-    return replace(made, n_users_left_out=len(task.leave_out))
+    return replace(trained, n_users_left_out=len(task.leave_out))
 
 
 RECIPE = BaseMethod((*STEPS, "rank", *OWN), _train)
