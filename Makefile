@@ -34,8 +34,8 @@ test-all: test ## Run the quick tests, then all the rest (SHARD=1/4: a quarter)
 	$(PYTEST) --cpu-limit 8 -m full
 
 # What is traced takes up to 1.8 times as long, so it is a target by itself.
-coverage: $(VENV)/.dev ## Run the quick tests traced, and fail where they cover less than 88 %
-	$(PYTEST) --cpu-limit 15 --cov --cov-report= -m "not full"
+coverage: $(VENV)/.dev ## Run the quick tests and some long ones traced, and fail below 88 %
+	$(PYTEST) --cpu-limit 15 --cov --cov-report= -m "not full or traced"
 	$(BIN)/coverage report --fail-under 88
 
 servers: $(VENV)/.dev $(SERVERS)/.ready ## Run a real vLLM in an environment of its own, and hold palate's numbers to it

@@ -113,6 +113,20 @@ FULL = {
     ),
 }
 PATHS = [ROOT / path for paths in FULL.values() for path in paths]
+TRACED = [
+    ROOT / path
+    for path in (
+        *FULL["guided writing"],
+        *FULL["personal models"],
+        *FULL["whole pages"],
+        "tests/comparison/test_comparison_redraws.py",
+        "tests/reports/page/test_page_browser.py",
+        "tests/scorers/test_scorers_serve.py",
+        "tests/test_files.py",
+        "tests/validity/test_validity_coefficients.py",
+    )
+]
+"""Long tests that read lines which the quick ones do not: `make coverage` runs both."""
 LONGEST = [
     ROOT / path
     for path in (
@@ -162,3 +176,5 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if any(item.path.is_relative_to(path) for path in PATHS):
             item.add_marker("full")
+        if item.path in TRACED:
+            item.add_marker("traced")
