@@ -228,7 +228,7 @@ def test_command_prints_a_table() -> None:
 def test_command_prints_a_document() -> None:
     asked = CliRunner().invoke(command(), ["--worlds", "20", "--seed", "1", "--format", "json"])
     document = json.loads(asked.stdout)
-    assert (document["schema"], document["kind"]) == (3, "selfcheck")
+    assert (document["schema"], document["kind"]) == (4, "selfcheck")
     assert (document["worlds"], document["seed"]) == (20, 1)
     assert all(check["ok"] for check in document["checks"])
 
