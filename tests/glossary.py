@@ -29,7 +29,7 @@ VARIABLES = NAMES | {"each", "made", "shown", "it", "at"}
 OPENINGS = ("What", "Who", "How", "Whose")
 """Words with which no docstring of a module opens: it names a thing."""
 BANNED = re.compile(
-    r"contestants?|foret(?:ell?|old)\w*|unmoved|speakers|twins?|mates|users who lose|who loses"
+    r"contestants?|foret(?:ell?|old)\w*|unmoved|speakers|mates|users who lose|who loses"
     r"|less (?:the )?luck|without the luck|bend the margins|goe?s? unseen"
     r"|less what it is for|for want of|after the stroke|dearest|derangements?",
     re.IGNORECASE,
