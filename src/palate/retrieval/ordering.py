@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from importlib.abc import MetaPathFinder
 from itertools import chain
-from types import ModuleType
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -69,7 +68,7 @@ def nearest_first(question: str, texts: Sequence[str]) -> Ranked[int]:
 
 
 @cache
-def _import_bm25s() -> ModuleType:
+def _import_bm25s() -> Any:
     """Import bm25s without JAX.
 
     Where JAX is installed, bm25s starts it to sort, and JAX takes three quarters of an
