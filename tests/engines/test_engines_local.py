@@ -308,6 +308,7 @@ def test_generation_leaves_the_number_of_threads_as_it_was(tiny):
 FULL = (
     "CUDA out of memory. Tried to allocate 2 GiB",
     "DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes",
+    "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
 )
 
 

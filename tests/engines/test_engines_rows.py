@@ -31,7 +31,7 @@ def both(request, tiny):
 
 def close(made, expected):
     assert made.shape == expected.shape
-    assert float((made - expected).abs().max()) <= 1e-4
+    assert float((made.cpu() - expected.cpu()).abs().max()) <= 1e-4
 
 
 @torch.inference_mode()

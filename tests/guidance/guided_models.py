@@ -63,7 +63,7 @@ class Direction:
 
     def rewards(self, outputs: torch.Tensor, slates: Sequence[Slate]) -> torch.Tensor:
         assert len(outputs) == len(slates)
-        direction = torch.linspace(-1, 1, outputs.shape[-1])
+        direction = torch.linspace(-1, 1, outputs.shape[-1], device=outputs.device)
         return outputs.float() @ direction
 
 

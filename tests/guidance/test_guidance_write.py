@@ -93,9 +93,10 @@ def test_each_step_of_a_fusion_is_that_of_reading_all_anew(kind):
             for folder, of in ((kind[0], prompts), (kind[1], [of for (of,) in theirs]))
         )
         expected = law.logits(p, 0.5 * g)
-        assert torch.equal(made.logits.isfinite(), expected.isfinite())
+        logits = made.logits.cpu()
+        assert torch.equal(logits.isfinite(), expected.isfinite())
         here = expected.isfinite()
-        assert float((made.logits - expected)[here].abs().max()) < 1e-3
+        assert float((logits - expected)[here].abs().max()) < 1e-3
         chosen = [int(made.logits[row].topk(2).indices[step % 2]) for row in range(len(live))]
         for row, k in enumerate(live):
             held[k].append(chosen[row])
@@ -320,4 +321,4 @@ def test_rows_of_members_that_go_on_alone_are_theirs(kind, order):
     made = fewer.log_probabilities()
     for folder, of, logp in zip(folders, prompts, made, strict=True):
         held = [[*of[row], 5 + row, 20 + row] for row in order]
-        assert float((logp - plainly(folder, held, 1024)).abs().max()) < 1e-3
+        assert float((logp.cpu() - plainly(folder, held, 1024)).abs().max()) < 1e-3

@@ -1,6 +1,10 @@
 from __future__ import annotations
 
 import math
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -155,3 +159,19 @@ def test_a_search_without_a_term_in_common_says_so(
     question: str, texts: list[str], matched: bool
 ) -> None:
     assert nearest_first(question, texts).matched == matched
+
+
+def test_where_jax_is_installed_a_search_does_not_start_it(tmp_path: Path) -> None:
+    (tmp_path / "jax").mkdir()
+    (tmp_path / "jax" / "__init__.py").write_text("raise SystemExit('JAX was started')")
+    script = (
+        "from palate.retrieval import nearest_first\n"
+        "print(nearest_first('Which tea?', ['coffee', 'black tea', 'a train']).things)\n"
+        "import jax"  # whoever asks for it has it
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert (done.stdout, done.stderr.strip()) == ("[1, 2, 0]\n", "JAX was started")

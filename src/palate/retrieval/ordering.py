@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 from collections.abc import Callable, Sequence
+from functools import cache
+from importlib.abc import MetaPathFinder
 from itertools import chain
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -48,8 +52,7 @@ def nearest_first(question: str, texts: Sequence[str]) -> Ranked[int]:
     >>> nearest_first("晚上喝什么茶？", ["我只喝红茶", "火车晚点"]).things
     [0, 1]
     """
-    import bm25s
-
+    bm25s = _import_bm25s()
     if len(texts) < 2:
         return Ranked(list(range(len(texts))))
     spaced, letters = zip(*map(search_terms, [*texts, question]), strict=True)
@@ -62,6 +65,33 @@ def nearest_first(question: str, texts: Sequence[str]) -> Ranked[int]:
     index = bm25s.BM25()
     index.index(documents, show_progress=False)
     return Ranked(_best_first(index.get_scores(query)))
+
+
+@cache
+def _import_bm25s() -> Any:
+    """Import bm25s without JAX.
+
+    Where JAX is installed, bm25s starts it to sort, and JAX takes three quarters of an
+    accelerator's memory at once. Scores, which are all that is asked for here, need none of it.
+    """
+    hidden = _WithoutJax()
+    sys.meta_path.insert(0, hidden)
+    try:
+        import bm25s
+    finally:
+        sys.meta_path.remove(hidden)
+    return bm25s
+
+
+class _WithoutJax(MetaPathFinder):
+    """Finds no JAX in the thread that made this."""
+
+    def __init__(self) -> None:
+        self.thread = threading.get_ident()
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        if name == "jax" and threading.get_ident() == self.thread:
+            raise ModuleNotFoundError("JAX is not asked for", name=name)
 
 
 def dense(embedder: Embedder) -> Ordering:

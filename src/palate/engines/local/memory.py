@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from palate.engines.local.loading import LoadedModel
 from palate.errors import ResourceError
 
-NO_MEMORY = ("out of memory", "not enough memory", "can't allocate memory")
+NO_MEMORY = ("out of memory", "not enough memory", "can't allocate memory", "status_alloc_failed")
+"""The last is what libraries of CUDA say that find no memory beside the tensors."""
 SMALLEST = 64
 """Tokens a pass must be able to hold; with less, the machine is too small for the model."""
 

@@ -133,5 +133,5 @@ def response_log_probs(model: Any, rows: Sequence[Encoded]) -> Any:
     ids, seen, wanted = (it.to(device) for it in (ids, seen, wanted[:, 1:]))
     logits = model(input_ids=ids, attention_mask=seen, use_cache=False).logits[:, :-1][wanted]
     lost = torch.nn.functional.cross_entropy(logits.float(), ids[:, 1:][wanted], reduction="none")
-    owner = wanted.nonzero()[:, 0]
-    return torch.zeros(len(rows), device=device).index_add(0, owner, -lost)
+    # Row by row: `index_add` sums in another order each time on an accelerator.
+    return -torch.zeros(wanted.shape, device=device).masked_scatter(wanted, lost).sum(dim=1)
