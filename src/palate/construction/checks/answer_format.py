@@ -24,7 +24,8 @@ _CANNOT = r"(?:can't|cannot|can not|could not|couldn't|am unable to|am not able 
 
 NAMES_MODEL = re.compile(
     rf"(?<![\"'“‘«`])\b(?:"
-    rf"as an? (?:\w+ )?(?:ai|artificial intelligence)(?: (?:language )?(?:model|assistant|chatbot)\b|, i\b)"
+    rf"as an? (?:\w+ )?(?:ai|artificial intelligence)"
+    rf"(?: (?:language )?(?:model|assistant|chatbot)\b|, i\b)"
     rf"|as a (?:large )?language model\b"
     rf"|(?:i am|i'm) (?:just |only )?{_AI} (?:model|assistant|chatbot)\b"
     rf"|(?:i am|i'm) (?:just |only )?an? (?:large )?language model\b"
@@ -48,9 +49,9 @@ REFUSAL = re.compile(
 def format_fault(answer: str) -> str | None:
     """Return what is wrong with an answer's form; else None.
 
-    >>> format_fault("I'm sorry, but I can't help with that."), format_fault("As an AI model, I eat.")
+    >>> format_fault("I'm sorry, but I can't help with that."), format_fault("As an AI model, I …")
     ('is a refusal', 'names its model')
-    >>> format_fault(" ... "), format_fault("I can't help with oil, so try butter.")
+    >>> format_fault(" ... "), format_fault("I can't help you with oil, so try butter.")
     ('is empty', None)
     """
     plain = " ".join(answer.split()).replace("’", "'")

@@ -25,6 +25,10 @@ def check_rows(pairs: Dataset, options: CheckOptions, work: Work) -> list[CheckR
     """
     n = len(pairs.pairs)
     results = [check(pairs) for check in OF_TEXTS]
-    for name, option in ("contaminated", "--against FILE"), ("gap", "--adherence MEASURE"), ("blind", "--blind SCORER"):
+    for name, option in (
+        ("contaminated", "--against FILE"),
+        ("gap", "--adherence MEASURE"),
+        ("blind", "--blind SCORER"),
+    ):
         results.append(CheckResult.missing(name, n, option))
     return results

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from functools import cache
 
 from palate.benchmarks import Dataset
 from palate.construction.checks.answer_format import format_fault
@@ -125,26 +126,27 @@ def check_repeated(pairs: Dataset) -> CheckResult:
 
     The answers may have changed sides. Rows of two users are no duplicates.
     """
+    passage = cache(Passage)
+
+    @cache  # many rows share their question and answers
+    def alike(text: str, other: str) -> bool:
+        return text == other or passage(text).is_alike(passage(other).words)
+
+    def repeats(pair: PreferencePair, other: PreferencePair) -> bool:
+        orders = (other.chosen, other.rejected), (other.rejected, other.chosen)
+        return alike(pair.text, other.text) and any(
+            alike(pair.chosen, first) and alike(pair.rejected, second) for first, second in orders
+        )
+
     details: list[str | None] = []
-    earlier: dict[str, list[tuple[str, tuple[Passage, Passage, Passage]]]] = defaultdict(list)
+    earlier: dict[str, list[PreferencePair]] = defaultdict(list)
     for pair in pairs.pairs:
-        passages = Passage(pair.text), Passage(pair.chosen), Passage(pair.rejected)
-        same = (row for row, other in earlier[pair.user_id] if _alike(passages, other))
-        details.append(_joined(f"repeats row {row}" for row in same))
-        earlier[pair.user_id].append((pair.id, passages))
+        rows = earlier[pair.user_id]
+        details.append(_joined(f"repeats row {row.id}" for row in rows if repeats(pair, row)))
+        rows.append(pair)
     if all(pair.user_id == pair.id for pair in pairs.pairs):
         return CheckResult.missing("repeated", len(details), "user ids")
     return CheckResult("repeated", tuple(details), len(details))
-
-
-def _alike(
-    passages: tuple[Passage, Passage, Passage], other: tuple[Passage, Passage, Passage]
-) -> bool:
-    (asked, *answers), (other_asked, *others) = passages, other
-    return asked.is_alike(other_asked.words) and any(
-        all(a.is_alike(b.words) for a, b in zip(answers, order, strict=True))
-        for order in (others, others[::-1])
-    )
 
 
 def _gold_texts(pair: PreferencePair) -> Iterator[tuple[str, str]]:
