@@ -5,13 +5,15 @@ from __future__ import annotations
 from palate.benchmarks import Dataset
 from palate.construction.checks.texts import Faults
 from palate.errors import EndpointError, UsageError
-from palate.evaluation import Work, evaluated
-from palate.records import Judge, Outcome, info_of
+from palate.evaluation import Work, evaluated, spec_of
+from palate.records import Judge, Outcome, Scorer, info_of
 from palate.records.verdicts import sign
 from palate.runs import VerdictRow
 
 
-def blind_faults(pairs: Dataset, spec: str, apart: float | None, work: Work) -> Faults:
+def blind_faults(
+    pairs: Dataset, blind: str | Scorer | Judge, apart: float | None, work: Work
+) -> Faults:
     """Name the answer that is better, whichever, or say why a row is unscored.
 
     A judge must prefer it in both orders; a scorer by more than `apart` of its points. The verdicts
@@ -21,7 +23,8 @@ def blind_faults(pairs: Dataset, spec: str, apart: float | None, work: Work) -> 
         UsageError: for a scorer that needs the user, and an `apart` that lacks or does not fit.
         EndpointError: where an endpoint did not answer; what came is kept.
     """
-    scorer = work.scorer(spec)
+    scorer = work.scorer(blind)
+    spec = spec_of(scorer, blind if isinstance(blind, str) else None)
     info, judges = info_of(scorer, spec), isinstance(scorer, Judge)
     if info.needs_user or info.needs_shown:
         raise UsageError(f"--blind {spec}: it needs the user; name one that can do without")
@@ -34,7 +37,7 @@ def blind_faults(pairs: Dataset, spec: str, apart: float | None, work: Work) -> 
             f"--blind {spec}: --apart N says by how many of its points, 0 or more, one answer is "
             "better"
         )
-    run = evaluated(spec, pairs, "none", work, progress=work.start(f"{spec}, shown nothing"))
+    run = evaluated(blind, pairs, "none", work, progress=work.start(f"{spec}, shown nothing"))
     if run.outages:
         raise EndpointError(
             f"{spec}: {run.outages} of {len(pairs.rows)} rows got no answer; what came is kept, "

@@ -21,7 +21,7 @@ from palate.construction.checks.texts import Faults
 from palate.errors import BenchmarkError, UsageError
 from palate.evaluation import Work
 from palate.metrics.estimates import ROUNDING
-from palate.quality import QualityMetric, build_quality, rate_samples
+from palate.quality import QualityMetric, build_qualities, rate_samples
 from palate.records import PreferencePair, third_users
 from palate.seeding import rng
 from palate.uses.units import Doubles
@@ -51,7 +51,9 @@ class Gaps(NamedTuple):
     """Why ratings are missing, in number."""
 
 
-def gap_faults(pairs: Dataset, adherence: str, limit: str, work: Work) -> tuple[Faults, Gaps]:
+def gap_faults(
+    pairs: Dataset, adherence: str | QualityMetric, limit: str, work: Work
+) -> tuple[Faults, Gaps]:
     """Say where a gap, or that of a row's couple, is not above the limit, or cannot be rated.
 
     A row without what the measure reads is not checked, and its partner stands alone.
@@ -62,13 +64,14 @@ def gap_faults(pairs: Dataset, adherence: str, limit: str, work: Work) -> tuple[
         EndpointError: where an endpoint did not answer; what came is kept.
     """
     _limit(limit)
-    gaps = _gaps(build_quality(adherence, work.session, work.settings), pairs, limit, work)
+    (measure,) = build_qualities([adherence], work.session, work.settings)
+    gaps = _gaps(measure, pairs, limit, work)
     faults: list[list[str] | None] = [None] * len(pairs.rows)
     for unit, gap in zip(gaps.units, gaps.gaps.tolist(), strict=True):
         above = gaps.thresholds[len(unit)]
         if above is not None:
             low = f"{('gap', 'couple gap')[len(unit) - 1]} {gap:.3f} is not above {above:.3f}"
-            fault = f"unrated by {adherence}" if np.isnan(gap) else low
+            fault = f"unrated by {measure.spec}" if np.isnan(gap) else low
             for k in unit:
                 faults[k] = [] if gap > above + ROUNDING else [fault]
     return faults, gaps

@@ -11,16 +11,18 @@ from palate.construction.checks import shared_words, texts
 from palate.construction.checks.blind import blind_faults
 from palate.construction.checks.gap import Gaps, gap_faults
 from palate.evaluation import Work
+from palate.quality import QualityMetric
+from palate.records import Judge, Scorer
 
 
 class CheckOptions(NamedTuple):
     """Options of the checks that need more than the rows."""
 
-    adherence: str | None = None
+    adherence: str | QualityMetric | None = None
     """A measure of quality: how far an answer meets a rubric."""
     gap: str = "null:0.95"
     """What a gap must be above: a quantile of those under third users' rubrics, or a number."""
-    blind: str | None = None
+    blind: str | Scorer | Judge | None = None
     """A scorer or judge that is shown nothing of the user."""
     apart: float | None = None
     """The largest margin of a blind scorer, in its points, at which no answer is better."""
