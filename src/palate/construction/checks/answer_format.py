@@ -15,7 +15,7 @@ NAMESAKES = "claude|gemini|bard|llama|mistral|copilot|grok|gemma|phi|kimi"
 KIND = r"(?:\w+ )?(?:ai|artificial intelligence)(?: (?:language )?(?:model|assistant|chatbot)\b"
 NAMES_MODEL = re.compile(
     rf"(?<![\"'“‘«`])\b(?:as an? {KIND}|, i\b)"
-    rf"|(?:as|i am|i'm) (?:just |only )?a (?:large )?language model\b"
+    rf"|as a (?:large )?language model,? i\b|(?:i am|i'm) (?:just |only )?a (?:large )?language model\b"
     rf"|(?:i am|i'm) (?:just |only )?an? {KIND})|(?:i am|i'm|my name is) (?:{MODELS})(?!\w)"
     rf"|(?:i am|i'm|my name is) (?:{NAMESAKES}),? (?:an? |the )?"
     rf"(?:ai|large language|language model|(?:made|built|created|developed|trained) by)\b"

@@ -113,5 +113,5 @@ def _gold(pair: PreferencePair) -> dict[str, str]:
         del texts["the reference"]
     for k, aspect in enumerate(pair.gold.aspects, 1):
         for field, text in aspect.model_dump().items():
-            texts[f"the {field} of aspect {k}".replace("aspect of ", "")] = text
+            texts[f"the {field} of aspect {k}".replace("the aspect of ", "")] = text
     return {name: text for name, text in texts.items() if text}
