@@ -100,6 +100,9 @@ def audit(
     if kept is not None:
         _write_kept(pairs, result, kept)
     if strict and not result.clean:
+        n = len(result.rows) - result.summary.without_reason
+        refuted = ", ".join(result.summary.refuted) or "none"
+        err.print(f"strict: {n:,} rows have a reason; refuted: {refuted}", markup=False)
         raise typer.Exit(1)
 
 

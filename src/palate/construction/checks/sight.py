@@ -6,7 +6,7 @@ says anything of the pairs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -84,7 +84,7 @@ def twins(pairs: Dataset, seed: int) -> Dataset:
     """
     answers = {normal_form(pair.chosen): pair for pair in shuffled(pairs.pairs, "twins", seed)}
     drawn = list(answers.values())  # of many votes for one answer it is tried once
-    others = {
+    others: Mapping[str, Callable[[PreferencePair], str]] = {
         SHUFFLED: lambda pair: _shuffled(pair.chosen, seed),
         SHORTENED: lambda pair: cut_words(pair.chosen, SHORT),
         ELSEWHERE: lambda pair: _elsewhere(pair, drawn, seed),
@@ -96,8 +96,8 @@ def twins(pairs: Dataset, seed: int) -> Dataset:
             text = twin_of(pair)
             if text and normal_form(text) != normal_form(pair.chosen):
                 changed = {"rejected": text, "subset": kind, "id": f"{pair.id} · {kind}"}
-                changed |= {"mirror_of": None, "responses": ()}
-                of_kind.append(pair.model_copy(update=changed))
+                bare = {"mirror_of": None, "responses": ()}
+                of_kind.append(pair.model_copy(update=changed | bare))
             if len(of_kind) == LEAST:
                 break
         rows += of_kind

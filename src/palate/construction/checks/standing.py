@@ -44,7 +44,8 @@ def _probed(pairs: Dataset, features: Features, run: Run, work: Work) -> Estimat
     # What is too long for a model tells nothing by it.
     sides = np.nan_to_num(table).reshape(len(rows), 2, -1)
     missing = np.isnan(table).reshape(len(rows), 2, -1).any(axis=1, keepdims=True)
-    users, questions = (id_codes(ids)[0] for ids in zip(*((p.user_id, p.key) for p in rows)))
+    users, _ = id_codes([pair.user_id for pair in rows])
+    questions, _ = id_codes([pair.key for pair in rows])
     values = probe(np.where(missing, 0, sides), users, questions, work.settings.seed)
     return accuracy(values, run.verdicts.clusters.take(np.arange(len(rows))))
 

@@ -86,8 +86,8 @@ def _rows(result: Audit) -> Table | None:
     for row in failed[:MOST_ROWS]:
         why = "; ".join(f"{name}: {row.details[name]}" for name in row.reasons)
         rows.append([row.id, why if len(why) <= LONGEST else f"{why[:LONGEST]}…"])
-    more = len(failed) - len(rows)
-    notes = [f"{more:,} more; every row and reason is in rows.jsonl."] if more else []
+    more = f"{len(failed) - len(rows):,} more; " if len(failed) > len(rows) else ""
+    notes = [f"{more}rows.jsonl of the result has every row and its reasons in full."]
     return Table("rows with a reason", ["row", "why"], rows, notes, 2, width=WIDTH)
 
 
