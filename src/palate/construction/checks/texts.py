@@ -38,7 +38,8 @@ def quote_faults(pairs: Dataset) -> tuple[Faults, tuple[int, int]]:
     faults: list[list[str] | None] = []
     n = 0
     for pair in pairs.pairs:
-        sources = [normal_form(text) for text in (pair.gold.narrative, *_posts(pair)) if text]
+        texts = (pair.gold.narrative or "", *(post.text for post in pair.profile))
+        sources = [normal_form(text) for text in texts if text]
         quotes = {k: normal_form(a.evidence) for k, a in enumerate(pair.gold.aspects, 1)}
         quotes = {k: quote for k, quote in quotes.items() if quote and sources}
         wrong = [k for k, quote in quotes.items() if not any(quote in text for text in sources)]
@@ -101,10 +102,6 @@ def repeated_faults(pairs: Dataset) -> Faults:
         asked[pair.text].append(pair)
     has_users = any(pair.user_id != pair.id for pair in pairs.pairs)
     return faults if has_users else [None] * len(faults)
-
-
-def _posts(pair: PreferencePair) -> list[str]:
-    return [post.text for post in pair.profile]
 
 
 def _gold(pair: PreferencePair) -> dict[str, str]:
