@@ -54,7 +54,7 @@ def file_benchmark(path: str) -> Benchmark:
         return read_dataset(path, name, options)
 
     place = Path(path) if Path(path).name.strip(".") else Path(path).resolve()
-    name = place.resolve().parent.name if place.name == DATASET else stem(place.name)
+    name = (place.resolve().parent.name or DATASET) if place.name == DATASET else stem(place.name)
     return Benchmark(name, f"rows of {place.name}", load, licence="as the file's")
 
 
