@@ -196,3 +196,10 @@ def test_a_row_that_never_ends_is_refused_before_it_is_all_read(
     with pytest.raises(DataError, match="the row is over 1 MiB") as error:
         open_source(path, "stackexchange").__enter__()
     assert error.value.line == 2
+
+
+def test_a_dump_without_authors_has_no_question(tmp_path: Path) -> None:
+    folder = write(tmp_path, [post(1, None, "2018-01-01", "Why?", Title="Why?")])
+    with open_source(folder, "stackexchange") as source:
+        assert (list(source.questions()), source.n_askers) == ([], 0)
+        assert source.stages[1].counts.dropped == {"the author is gone": 1}
