@@ -27,7 +27,7 @@ CREATE TABLE posts (
 """
 INDEXES = """
 CREATE INDEX by_user ON posts (user, settled);
-CREATE INDEX by_title ON posts (title_key) WHERE title IS NOT NULL;
+CREATE INDEX by_title ON posts (title_key) WHERE title_key IS NOT NULL;
 UPDATE users SET (first, ever) = (SELECT min(settled), min(end) FROM posts WHERE user = users.n);
 """
 COLUMNS = """
