@@ -1,26 +1,25 @@
-"""From a source's questions to pairs: partner, rubric, answers, checks, each a stage."""
+"""From a source's questions to pairs: partner, rubrics, answers and checks, each a stage."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from palate.answers import build_policy, shown_to_policy
+from palate.answers import ShownParts, build_policy, shown_to_policy
 from palate.benchmarks import Dataset
-from palate.benchmarks.dataset import as_mirrored
-from palate.construction.checks import Audit, audit
+from palate.construction.pairs.drafts import PairDraft, subject_of, with_answers
 from palate.construction.pairs.options import MIRROR, PairsOptions
-from palate.construction.pairs.reader import ReaderSubject, read_aspects
-from palate.construction.pairs.result import PairDraft, PairsRow
-from palate.construction.pairs.writer import WriterSubject, WrittenPair, write_sides
+from palate.construction.pairs.reader import read_aspects
+from palate.construction.pairs.writer import WriterSubject, parse_words, write_sides
 from palate.construction.sources import QuestionSource
 from palate.construction.stage import Dropped, Stage, StageCounts
-from palate.data.rows import read_question
-from palate.errors import DataError, UsageError
+from palate.errors import UsageError
 from palate.evaluation import Work
-from palate.records import Gold, Part, PreferencePair, Question
+from palate.records import Question
 
 NO_OTHER, COUPLED = "no other user", "in a couple already"
+Outcomes = Callable[[Iterator[PairDraft]], Iterator[PairDraft | Dropped]]
+Reasons = Callable[[Sequence[PairDraft]], list[str | None]]
 
 
 class PairMaker:
@@ -28,73 +27,65 @@ class PairMaker:
 
     def __init__(self, options: PairsOptions, work: Work) -> None:
         self._options, self._work = options, work
-        session, settings = work.session, work.settings
         self._mirrored = options.rejected == MIRROR
-        self._reader = options.reader and build_policy(options.reader, session, settings)
-        self._writers = [build_policy(spec, session, settings) for spec in options.writers]
+        self._words = parse_words(options.words)
+        named = [options.reader] if options.reader else []
+        built = [build_policy(n, work.session, work.settings) for n in (*named, *options.writers)]
+        self._reader, self._writers = built[0] if named else None, built[len(named) :]
+        self.fingerprints = tuple(policy.fingerprint for policy in built)
         self.stages: list[StageCounts] = []
-        self.rows: dict[str, PairsRow] = {}
-        """What became of each question, in the source's order."""
-        self.dropped: PairDraft | None = None
-        """The one that came furthest of those that were dropped."""
+        self.drafts: dict[str, PairDraft] = {}
+        """The last state of each question up to `--limit`, in the source's order."""
 
-    @property
-    def fingerprints(self) -> dict[str, Any]:
-        """Hashes of the models that read and write."""
-        reader = self._reader and self._reader.fingerprint
-        return {"reader": reader, "writers": [writer.fingerprint for writer in self._writers]}
+    def drafts_of(self, source: QuestionSource) -> list[PairDraft]:
+        """Return the questions that are to become pairs, each with its mirror user's.
 
-    def draft(self, source: QuestionSource) -> list[PairDraft]:
-        """Return the questions that are to become pairs, each with its mirror user's."""
-        drafts = [PairDraft(question) for question in source.questions()]
+        Raises `UsageError` where mirror users are wanted and there is but one user.
+        """
+        drafts: Iterable[PairDraft] = map(PairDraft, source.questions())
+        most = self._options.limit
+        if most is not None:
+            limit = Stage("limit", "questions", _first(most))
+            drafts = list(limit.run(drafts))
+        drafts = list(drafts)
         self.stages += [stage.counts for stage in source.stages]
-        if (most := self._options.limit) is not None:
-            numbered = dict(zip(map(id, drafts), range(len(drafts)), strict=True))
-            beyond = f"beyond --limit {most}"
-            limit: Stage[PairDraft, PairDraft] = Stage.by_reason(
-                "limit", "questions", lambda draft: beyond if numbered[id(draft)] >= most else None
-            )
-            drafts = self._through(limit, drafts)
-        if self._mirrored:
-            partners = self._through(self._partners(source), drafts)
-            if drafts and not partners:
-                raise UsageError("--rejected mirror: no question has another user beside its own")
-            drafts = partners
+        self.stages += [limit.counts] if most is not None else []
+        if self._mirrored and drafts:
+            read = len(drafts)
+            drafts = self._through(Stage("partner", "questions", self._partners(source)), drafts)
+            if not drafts:
+                raise UsageError(
+                    f"--rejected mirror: none of {read:,} questions has another user beside its "
+                    "own; bring more users, or choose --rejected violate"
+                )
+        self._refuse_unread(drafts)
         return drafts
 
     def most_calls(self, drafts: Sequence[PairDraft]) -> dict[str, int]:
-        """Return how often each role is asked at most."""
-        lacking = sum(not question.gold.aspects for question in _questions(drafts))
+        """Return how often reader and writers are asked at most."""
+        lacking = sum(not question.gold.aspects for draft in drafts for question in draft.questions)
         return {
             "reader": lacking * self._options.attempts,
             "writer": 2 * len(drafts) * self._options.drafts,
         }
 
-    def pairs(self, drafts: list[PairDraft]) -> list[PairDraft]:
-        """Return what is kept of drafts, with its pairs; raises what models and checks do."""
-        of = "couples" if self._mirrored else "pairs"
-        for name, part in (("rubric", "question"), ("rubric of the mirror user", "mirror")):
-            if part == "question" or self._mirrored:
-                drafts = self._through(Stage(name, of, self._rubrics(part)), drafts)
-        drafts = self._through(Stage("answers", of, self._write), drafts)
-        return self._through(Stage("checks", of, self._check), drafts)
+    def pairs(self, drafts: Iterable[PairDraft], reasons: Reasons) -> list[PairDraft]:
+        """Return the drafts that are kept, with their pairs.
 
-    def audit(self, drafts: Iterable[PairDraft]) -> Audit:
-        """Return the audit of these drafts' pairs."""
-        pairs = tuple(pair for draft in drafts for pair in draft.pairs)
-        given, work = self._options, self._work
-        return audit(
-            as_mirrored(Dataset("pairs", pairs)),
-            adherence=given.adherence,
-            gap=given.gap,
-            blind=given.blind,
-            apart=given.apart,
-            against=given.against,
-            root=work.root,
-            session=work.session,
-            settings=work.settings,
-            start=work.start,
-        )
+        `reasons` are those of the checks. Raises `EndpointError` where an endpoint did not answer.
+        """
+        of = "couples" if self._mirrored else "pairs"
+        drafts = self._through(Stage("rubric", of, self._rubrics("question")), drafts)
+        if self._mirrored:
+            drafts = self._through(Stage("mirror rubric", of, self._rubrics("mirror")), drafts)
+        drafts = self._through(Stage("answers", of, self._answers), drafts)
+
+        def check(rows: Iterator[PairDraft]) -> Iterator[PairDraft | Dropped]:
+            listed = list(rows)
+            for draft, reason in zip(listed, reasons(listed) if listed else (), strict=True):
+                yield Dropped(reason) if reason else draft
+
+        return self._through(Stage("checks", of, check), drafts)
 
     def _through(
         self, stage: Stage[PairDraft, PairDraft], drafts: Iterable[PairDraft]
@@ -102,62 +93,111 @@ class PairMaker:
         going_on = []
         for draft, outcome in stage.outcomes(drafts):
             if isinstance(outcome, Dropped):
-                self.rows[draft.question.id] = row_of(draft, stage.name, outcome.reason)
-                dropped = draft._replace(reason=f"{stage.name}: {outcome.reason}")
-                if self.dropped is None or dropped.depth > self.dropped.depth:
-                    self.dropped = dropped
+                last = draft._replace(stage=stage.name, reason=outcome.reason)
             else:
+                last = outcome
                 going_on.append(outcome)
-                self.rows[outcome.question.id] = row_of(outcome)
+            self.drafts[draft.question.id] = last
         self.stages.append(stage.counts)
         return going_on
 
-    def _partners(self, source: QuestionSource) -> Stage[PairDraft, PairDraft]:
+    def _refuse_unread(self, drafts: Iterable[PairDraft]) -> None:
+        if self._reader is None:
+            for draft in drafts:
+                for question in draft.questions:
+                    if not question.gold.aspects:
+                        raise UsageError(
+                            f"question {draft.question.id!r}: user {question.user_id!r} has no "
+                            "rubric_aspects for it; name a --reader"
+                        )
+
+    def _partners(self, source: QuestionSource) -> Outcomes:
         couples: set[tuple[frozenset[str], str]] = set()
 
-        def work(drafts: Iterator[PairDraft]) -> Iterator[PairDraft | Dropped]:
+        def partner(drafts: Iterator[PairDraft]) -> Iterator[PairDraft | Dropped]:
             for draft in drafts:
                 question = draft.question
                 partner = source.partner(question, self._work.settings.seed)
                 if partner is None:
                     yield Dropped(NO_OTHER)
                     continue
-                users = frozenset((question.user_id, partner.question.user_id))
-                if (users, question.normal_key) in couples:
+                mirror, key = partner.question, question.normal_key
+                couple = frozenset((question.user_id, mirror.user_id)), key
+                if couple in couples:
                     yield Dropped(COUPLED)
                     continue
-                couples.add((users, question.normal_key))
-                mirror = partner.question.model_copy(update={"id": f"{question.id}-mirror"})
-                yield draft._replace(mirror=mirror, asked=partner.asked)
+                couples.add(couple)
+                name = f"{question.id}-mirror-{mirror.user_id}"
+                mirror = mirror.model_copy(update={"id": name})
+                yield draft._replace(mirror=mirror, has_asked=partner.has_asked)
 
-        return Stage("partner", "questions", work)
+        return partner
 
-    def _rubrics(self, part: str) -> Callable[[Iterator[PairDraft]], Iterator[PairDraft | Dropped]]:
-        def work(rows: Iterator[PairDraft]) -> Iterator[PairDraft | Dropped]:
+    def _rubrics(self, side: str) -> Outcomes:
+        def read(rows: Iterator[PairDraft]) -> Iterator[PairDraft | Dropped]:
             drafts = list(rows)
-            questions: list[Question] = [getattr(draft, part) for draft in drafts]
+            questions: list[Question] = [getattr(draft, side) for draft in drafts]
             lacking = [question for question in questions if not question.gold.aspects]
-            if lacking and self._reader is None:
-                raise UsageError(
-                    f"question {lacking[0].id!r} has no rubric_aspects; name a --reader"
+            outcomes: Iterator[Any] = iter(())
+            if self._reader is not None and lacking:
+                outcomes = iter(
+                    read_aspects(
+                        self._reader,
+                        [subject_of(question) for question in lacking],
+                        self._options.attempts,
+                        self._work.session.store,
+                        self._work.start(f"{self._options.reader}, {side} rubrics"),
+                    )
                 )
-            read = iter(
-                read_aspects(
-                    self._reader,
-                    [subject_of(question) for question in lacking],
-                    self._options.attempts,
-                    self._work.session.store,
-                    self._work.start(f"{self._options.reader} reads of {part} users"),
-                )
-                if lacking
-                else ()
-            )
             for draft, question in zip(drafts, questions, strict=True):
-                outcome = question.gold.aspects or next(read)
-                if isinstance(outcome, Dropped):
-                    yield outcome
+                aspects = question.gold.aspects or next(outcomes)
+                if isinstance(aspects, Dropped):
+                    yield aspects
                 else:
-                    gold = question.gold.model_copy(update={"aspects": outcome})
-                    yield draft._replace(**{part: question.model_copy(update={"gold": gold})})
+                    gold = question.gold.model_copy(update={"aspects": aspects})
+                    yield draft._replace(**{side: question.model_copy(update={"gold": gold})})
 
-        return work
+        return read
+
+    def _answers(self, rows: Iterator[PairDraft]) -> Iterator[PairDraft | Dropped]:
+        drafts = list(rows)
+        shown = self._shown(drafts)
+        sides = [_side(draft, shown) for draft in drafts]
+        written = write_sides(
+            self._writers,
+            sides,
+            words=self._words,
+            drafts=self._options.drafts,
+            store=self._work.session.store,
+            progress=self._work.start("answers") if sides else None,
+            seed=self._work.settings.seed,
+        )
+        for draft, answers in zip(drafts, written, strict=True):
+            yield answers if isinstance(answers, Dropped) else with_answers(draft, answers)
+
+    def _shown(self, drafts: Iterable[PairDraft]) -> ShownParts | None:
+        rows = tuple(question for draft in drafts for question in draft.questions)
+        context = self._work.context(self._options.writer_context)
+        return shown_to_policy(context, Dataset("drafts", rows), self._work.settings.seed)
+
+
+def _side(draft: PairDraft, shown: ShownParts | None) -> WriterSubject:
+    titles = [tuple(a.aspect for a in q.gold.aspects) for q in draft.questions]
+    parts = [shown(question) if shown else () for question in draft.questions]
+    return WriterSubject(
+        draft.question.id,
+        draft.question.text,
+        chosen_titles=titles[0],
+        rejected_titles=titles[-1],
+        chosen_parts=parts[0],
+        rejected_parts=parts[-1],
+        violate=draft.mirror is None,
+    )
+
+
+def _first(most: int) -> Outcomes:
+    def first(drafts: Iterator[PairDraft]) -> Iterator[PairDraft | Dropped]:
+        for k, draft in enumerate(drafts):
+            yield draft if k < most else Dropped(f"beyond --limit {most}")
+
+    return first

@@ -9,7 +9,7 @@ from palate.errors import UsageError
 from palate.records import Record
 
 MIRROR, VIOLATE = "mirror", "violate"
-ONCE = {"limit", "licence"}
+FOR_ONCE = {"limit", "licence"}
 """Options that make no other build: a larger call goes on in the same folder."""
 
 
@@ -33,7 +33,7 @@ class PairsOptions(Record):
     adherence: str | None = None
     gap: str = "null:0.95"
     blind: str | None = None
-    apart: float = 0.0
+    apart: float | None = None
     against: tuple[Path, ...] = ()
     keep_ids: bool = False
     skip_bad_rows: bool = False

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
-from palate.construction.checks import AuditSummary
+from palate.construction.pairs.drafts import PairDraft
 from palate.construction.stage import StageCounts
-from palate.records import PreferencePair, Question, Record
+from palate.records import Record
 from palate.runs import RecordResult
 
 
@@ -30,7 +30,7 @@ class PairsSummary(Record):
     """Kept couples whose mirror user never asked the question."""
     stages: tuple[StageCounts, ...]
     """In their order; each reads what the one before kept."""
-    audit: AuditSummary | None
+    audit: None = None
     """Of the kept pairs; None where no pair is kept."""
     dataset_hash: str | None
     """SHA-256 of the Parquet file."""
@@ -47,21 +47,6 @@ class PairsRow(Record):
     stage: str | None
     """Which stage dropped it; None for a row of the data set."""
     reason: str | None
-
-
-class PairDraft(NamedTuple):
-    """A question on its way to a pair, or to a mirrored couple."""
-
-    question: Question
-    mirror: Question | None = None
-    """The same question of the mirror user; None where the rejected answer violates the rubric."""
-    asked: bool = False
-    """Whether the mirror user asked it."""
-    pairs: tuple[PreferencePair, ...] = ()
-    """Once it is written: the pair, or the two of the couple."""
-    writer: str | None = None
-    reason: str | None = None
-    """Why it was dropped."""
 
 
 @dataclass(frozen=True)
