@@ -1,0 +1,1 @@
+"""Pairs whose answers a language model writes to what users' own posts say of their taste."""
