@@ -123,4 +123,5 @@ def writing(place: Path | str, error: type[PalateError] = ResourceError) -> Iter
         yield
     except OSError as problem:
         full = problem.errno in (errno.ENOSPC, errno.EDQUOT)
-        raise (ResourceError if full else error)(f"{place}: cannot be written ({problem.strerror})") from problem
+        kind = ResourceError if full else error
+        raise kind(f"{place}: cannot be written ({problem.strerror})") from problem

@@ -149,13 +149,17 @@ class PairMaker:
                         self._work.start(f"{self._options.reader}, {side} rubrics"),
                     )
                 )
-            for draft, question in zip(drafts, questions, strict=True):
-                aspects = question.gold.aspects or next(outcomes)
+            for draft, lacked in zip(drafts, questions, strict=True):
+                aspects = lacked.gold.aspects or next(outcomes)
                 if isinstance(aspects, Dropped):
                     yield aspects
                 else:
-                    gold = question.gold.model_copy(update={"aspects": aspects})
-                    yield draft._replace(**{side: question.model_copy(update={"gold": gold})})
+                    gold = lacked.gold.model_copy(update={"aspects": aspects})
+                    question = lacked.model_copy(update={"gold": gold})
+                    if side == "question":
+                        yield draft._replace(question=question)
+                    else:
+                        yield draft._replace(mirror=question)
 
         return read
 

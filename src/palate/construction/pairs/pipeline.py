@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from palate.benchmarks import Dataset
 from palate.benchmarks.dataset import as_mirrored
+from palate.construction.checks.blind import check_blind
+from palate.construction.checks.gap import read_limit
 from palate.construction.checks.row_check import CheckOptions, check_rows
 from palate.construction.own_text.pipeline import hash_of_file
 from palate.construction.pairs.dataset_card import CARD, card_of
@@ -22,6 +24,7 @@ from palate.data import files_of
 from palate.errors import RunError, writing
 from palate.evaluation import Start, Work
 from palate.files import write_whole
+from palate.quality import build_qualities
 from palate.records import Settings
 from palate.runs import MANIFEST, SUMMARY, Manifest, locked
 from palate.session import Session
@@ -53,13 +56,19 @@ def build_pairs(
     source, output = Path(source), Path(output)
     import_pyarrow()
     work = Work.of(session, settings, root, start=start)
-    maker = PairMaker(options, work)
-    with open_source(source, options.layout, keep_ids=options.keep_ids,
-                     skip_bad_rows=options.skip_bad_rows) as questions:  # fmt: skip
-        with _begun(output, source, options, maker, work) as manifest:
-            drafts = maker.drafts_of(questions)
-            pairs = maker.pairs(drafts, lambda listed: _reasons(listed, options, work))
-            return _finish(output, pairs, maker, options, manifest)
+    maker = _maker(options, work)
+    with (
+        open_source(
+            source,
+            options.layout,
+            keep_ids=options.keep_ids,
+            skip_bad_rows=options.skip_bad_rows,
+        ) as questions,
+        _begun(output, source, options, maker, work) as manifest,
+    ):
+        drafts = maker.drafts_of(questions)
+        pairs = maker.pairs(drafts, lambda listed: _reasons(listed, options, work))
+        return _finish(output, pairs, maker, options, manifest)
 
 
 def plan_pairs(
@@ -71,10 +80,25 @@ def plan_pairs(
 ) -> dict[str, int]:
     """Return how often reader, writers and judge are asked at most; nothing is asked or written."""
     work = Work.of(session, settings)
-    maker = PairMaker(options, work)
-    with open_source(Path(source), options.layout, keep_ids=options.keep_ids,
-                     skip_bad_rows=options.skip_bad_rows) as questions:  # fmt: skip
+    maker = _maker(options, work)
+    with open_source(
+        Path(source),
+        options.layout,
+        keep_ids=options.keep_ids,
+        skip_bad_rows=options.skip_bad_rows,
+    ) as questions:
         return maker.most_calls(maker.drafts_of(questions))
+
+
+def _maker(options: PairsOptions, work: Work) -> PairMaker:
+    """Return what makes pairs, once all options are known to fit: nothing is asked before."""
+    options.check()
+    if options.adherence:
+        build_qualities([options.adherence], work.session, work.settings)
+        read_limit(options.gap)
+    if options.blind:
+        check_blind(work.scorer(options.blind), options.blind, options.apart)
+    return PairMaker(options, work)
 
 
 @contextmanager
@@ -83,7 +107,7 @@ def _begun(
 ) -> Iterator[Manifest]:
     """Be the one writer of the output; raises `RunError` where it holds something else."""
     identity = options.model_dump(mode="json", exclude=FOR_ONCE)
-    files = [*files_of(source), *options.against]
+    files = [file for path in (source, *options.against) for file in files_of(path)]
     manifest = Manifest.of(
         PairsBuild.kind,
         {

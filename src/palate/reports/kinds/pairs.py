@@ -30,7 +30,7 @@ def tables(build: PairsBuild) -> list[Table]:
         for reason, n in stage.dropped.items()
     ]
     return [
-        Table(f"pairs {told.benchmark}", [*COUNTS], yields, _notes(build), 0),
+        Table(f"pairs {told.benchmark}", [*COUNTS], yields, [*_notes(build)], 0),
         Table("stages", ["stage", "of", "read", "kept", "dropped"], stages, (), 2),
         Table(
             "dropped",
