@@ -8,21 +8,24 @@ from __future__ import annotations
 
 import re
 
-MAKERS = "openai|anthropic|google|meta|microsoft|alibaba|mistral|deepseek|hugging face|cohere|xai"
 MODELS = r"chatgpt|gpt-?\d\w*|qwen[\d.]*|deepseek|smollm\w*|llama[ -]?\d[\d.]*|mixtral"
 NAMESAKES = "claude|gemini|bard|llama|mistral|copilot|grok|gemma|phi|kimi"
 """Models whose names people, stars and animals bear too: they count beside AI or a maker."""
-KIND = r"(?:\w+ )?(?:ai|artificial intelligence)(?: (?:language )?(?:model|assistant|chatbot)\b"
-NAMES_MODEL = re.compile(
-    rf"(?<![\"'“‘«`])\b(?:as an? {KIND}|, i\b)"
-    rf"|as a (?:large )?language model,? i\b|(?:i am|i'm) (?:just |only )?a (?:large )?language model\b"
-    rf"|(?:i am|i'm) (?:just |only )?an? {KIND})|(?:i am|i'm|my name is) (?:{MODELS})(?!\w)"
-    rf"|(?:i am|i'm|my name is) (?:{NAMESAKES}),? (?:an? |the )?"
-    rf"(?:ai|large language|language model|(?:made|built|created|developed|trained) by)\b"
-    rf"|i was (?:made|built|created|developed|trained) by (?:{MAKERS})\b"
-    rf"|my (?:knowledge cut-?off|training data)\b)",
-    re.IGNORECASE,
+MAKERS = "openai|anthropic|google|meta|microsoft|alibaba|mistral|deepseek|hugging face|cohere|xai"
+BY = "(?:made|built|created|developed|trained) by"
+MACHINE = (
+    r"(?:(?:\w+ )?(?:ai|artificial intelligence) (?:language )?(?:model|assistant|chatbot)"
+    r"|(?:large )?language model)"
 )
+PHRASES = (
+    rf"as an? (?:{MACHINE},?|ai,) (?:i|my)\b",
+    rf"(?:i am|i'm) (?:just |only )?an? {MACHINE}\b",
+    rf"(?:i am|i'm|my name is) (?:{MODELS})(?!\w)",
+    rf"(?:i am|i'm|my name is) (?:{NAMESAKES}),? (?:an? |the )?(?:ai|{MACHINE}|{BY})\b",
+    rf"i was {BY} (?:{MAKERS})\b",
+    r"my (?:knowledge cut-?off|training data)\b",
+)
+NAMES_MODEL = re.compile(rf"(?<![\"'“‘«`])\b(?:{'|'.join(PHRASES)})", re.IGNORECASE)
 REFUSAL = re.compile(
     r"\W*(?:(?:i am |i'm )?(?:very |so |really )?sorry\W+(?:but )?|i apologi[sz]e\W+(?:but )?"
     r"|unfortunately\W+)?i (?:can't|cannot|can not|am unable to|am not able to|won't|will not) "
