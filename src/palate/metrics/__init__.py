@@ -16,6 +16,7 @@ from palate.metrics.accuracy import (
 )
 from palate.metrics.calibration import calibration
 from palate.metrics.clusters import Clusters
+from palate.metrics.equivalence import Equivalence, equivalence
 from palate.metrics.estimates import Estimate, minimum_detectable_effect
 from palate.metrics.harmed import harmed_share
 from palate.metrics.means import clustered_mean, macro_mean, paired_difference
@@ -34,6 +35,7 @@ from palate.metrics.users import worst_decile
 
 __all__ = [
     "Clusters",
+    "Equivalence",
     "Estimate",
     "Predictions",
     "accuracy",
@@ -42,6 +44,7 @@ __all__ = [
     "clustered_mean",
     "concordance_values",
     "cross_fitted_predictions",
+    "equivalence",
     "error_reduction",
     "group_gap",
     "harmed_share",

@@ -1,46 +1,36 @@
 """Answers that tell of the machine that wrote them: empty, a refusal, or naming its model.
 
-The phrases are few, and all in the first person, so that advice about machines passes. One that
-stands right behind a quotation mark is somebody else's words.
+The phrases are few and in the first person, so that advice about machines passes. Behind a
+quotation mark they are somebody else's words.
 """
 
 from __future__ import annotations
 
 import re
 
-_AI = r"(?:an? )?(?:\w+ ){0,2}?(?:ai|artificial intelligence|large language model|language model)"
-_MAKERS = (
-    "openai|anthropic|google|google deepmind|meta ai|meta|microsoft|alibaba|alibaba cloud|mistral|"
-    "mistral ai|deepseek|hugging face|cohere|xai|nvidia|moonshot ai|zhipu ai"
+MODELS = r"chatgpt|gpt-?\d\w*|qwen[\d.]*|deepseek|smollm\w*|llama[ -]?\d[\d.]*|mixtral"
+NAMESAKES = "claude|gemini|bard|llama|mistral|copilot|grok|gemma|phi|kimi"
+"""Models whose names people, stars and animals bear too: they count beside AI or a maker."""
+MAKERS = "openai|anthropic|google|meta|microsoft|alibaba|mistral|deepseek|hugging face|cohere|xai"
+BY = "(?:made|built|created|developed|trained) by"
+MACHINE = (
+    r"(?:(?:\w+ )?(?:ai|artificial intelligence) (?:language )?(?:model|assistant|chatbot)"
+    r"|(?:large )?language model)"
 )
-_NAMES = r"chatgpt|gpt-?\d\w*|qwen[\d.]*|deepseek|smollm\w*|llama[ -]?\d\S*|mixtral|chatglm"
-_NAMES_OF_OTHERS = "claude|gemini|bard|llama|mistral|copilot|grok|gemma|phi|kimi|command"
-"""Names that people, stars and animals bear too: only beside a word for a machine or its maker."""
-_HELP = (
-    r"(?:assist|help)(?: you)? with (?:that|this|your|the)\b|"
-    r"(?:fulfil|fulfill|complete|comply with|process|answer) (?:that|this|your) (?:request|prompt)"
+PHRASES = (
+    rf"as an? (?:{MACHINE},?|ai,) (?:i|my)\b",
+    rf"(?:i am|i'm) (?:just |only )?an? {MACHINE}\b",
+    rf"(?:i am|i'm|my name is) (?:{MODELS})(?!\w)",
+    rf"(?:i am|i'm|my name is) (?:{NAMESAKES}),? (?:an? |the )?(?:ai|{MACHINE}|{BY})\b",
+    rf"i was {BY} (?:{MAKERS})\b",
+    r"my (?:knowledge cut-?off|training data)\b",
 )
-_CANNOT = r"(?:can't|cannot|can not|could not|couldn't|am unable to|am not able to|won't|will not)"
-
-NAMES_MODEL = re.compile(
-    rf"(?<![\"'“‘«`])\b(?:"
-    rf"as an? (?:\w+ )?(?:ai|artificial intelligence)"
-    rf"(?: (?:language )?(?:model|assistant|chatbot)\b|, i\b)"
-    rf"|as a (?:large )?language model\b"
-    rf"|(?:i am|i'm) (?:just |only )?{_AI} (?:model|assistant|chatbot)\b"
-    rf"|(?:i am|i'm) (?:just |only )?an? (?:large )?language model\b"
-    rf"|(?:i am|i'm|my name is|call me) (?:{_NAMES})(?!\w)"
-    rf"|(?:i am|i'm|my name is) (?:{_NAMES_OF_OTHERS}),? (?:an? |the )?"
-    rf"(?:ai|large language|language model|virtual|(?:made|built|created|developed|trained) by)\b"
-    rf"|i (?:was|am|have been) (?:made|built|created|developed|trained) by (?:{_MAKERS})\b"
-    rf"|my (?:knowledge cut-?off|training data)\b"
-    rf")",
-    re.IGNORECASE,
-)
+NAMES_MODEL = re.compile(rf"(?<![\"'“‘«`])\b(?:{'|'.join(PHRASES)})", re.IGNORECASE)
 REFUSAL = re.compile(
-    rf"\W*(?:(?:i am|i'm) (?:very |so |really )?sorry[,.]? (?:but )?|sorry[,.]? (?:but )?"
-    rf"|i apologi[sz]e[,.]? (?:but )?|unfortunately,? )?"
-    rf"i {_CANNOT} (?:{_HELP})",
+    r"\W*(?:(?:i am |i'm )?(?:very |so |really )?sorry\W+(?:but )?|i apologi[sz]e\W+(?:but )?"
+    r"|unfortunately\W+)?i (?:can't|cannot|can not|am unable to|am not able to|won't|will not) "
+    r"(?:(?:assist|help)(?: you)? with (?:that|this|your)\b"
+    r"|(?:fulfill?|complete|comply with|process|answer) (?:that|this|your) (?:request|prompt))",
     re.IGNORECASE,
 )
 """Only where the answer begins with it: later it may be a part of advice."""

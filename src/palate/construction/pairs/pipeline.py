@@ -1,0 +1,208 @@
+"""build_pairs(source, output, options) → a data set of pairs, and what was dropped and why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from palate.benchmarks import Dataset
+from palate.benchmarks.dataset import as_mirrored
+from palate.construction.checks.blind import check_blind
+from palate.construction.checks.gap import read_limit
+from palate.construction.checks.row_check import CheckOptions, check_rows
+from palate.construction.own_text.pipeline import hash_of_file
+from palate.construction.pairs.dataset_card import CARD, card_of
+from palate.construction.pairs.dataset_file import FILE, import_pyarrow, write_pairs
+from palate.construction.pairs.drafts import PairDraft
+from palate.construction.pairs.making import PairMaker
+from palate.construction.pairs.options import FOR_ONCE, PairsOptions
+from palate.construction.pairs.result import PairsBuild, PairsRow, PairsSummary
+from palate.construction.sources import open_source
+from palate.data import files_of
+from palate.errors import RunError, writing
+from palate.evaluation import Start, Work
+from palate.files import write_whole
+from palate.quality import build_qualities
+from palate.records import Settings
+from palate.runs import MANIFEST, SUMMARY, Manifest, locked
+from palate.session import Session
+
+DATASET = "dataset"
+
+
+def build_pairs(
+    source: Path | str,
+    output: Path | str,
+    options: PairsOptions,
+    *,
+    root: Path | str | None = "runs",
+    session: Session | None = None,
+    settings: Settings | None = None,
+    start: Start | None = None,
+) -> PairsBuild:
+    """Write pairs of a source's questions to `output/dataset`; return what was dropped.
+
+    `output` is then a result of kind `pairs`. Replies and ratings are kept in the session's store,
+    so that the same or a larger call asks nothing twice, and gives the same bytes. The runs of a
+    blind scorer are kept under `root`. Without a pair that is kept there is no data set.
+
+    Raises:
+        DataError: for a source that cannot be read.
+        UsageError: for options that do not fit, and an output that holds another build.
+        EndpointError: where an endpoint did not answer; what came is kept.
+    """
+    source, output = Path(source), Path(output)
+    import_pyarrow()
+    work = Work.of(session, settings, root, start=start)
+    maker = _maker(options, work)
+    with (
+        open_source(
+            source,
+            options.layout,
+            keep_ids=options.keep_ids,
+            skip_bad_rows=options.skip_bad_rows,
+        ) as questions,
+        _begun(output, source, options, maker, work) as manifest,
+    ):
+        drafts = maker.drafts_of(questions)
+        pairs = maker.pairs(drafts, lambda listed: _reasons(listed, options, work))
+        return _finish(output, pairs, maker, options, manifest)
+
+
+def plan_pairs(
+    source: Path | str,
+    options: PairsOptions,
+    *,
+    session: Session | None = None,
+    settings: Settings | None = None,
+) -> dict[str, int]:
+    """Return how often reader, writers and judge are asked at most; nothing is asked or written."""
+    work = Work.of(session, settings)
+    maker = _maker(options, work)
+    with open_source(
+        Path(source),
+        options.layout,
+        keep_ids=options.keep_ids,
+        skip_bad_rows=options.skip_bad_rows,
+    ) as questions:
+        return maker.most_calls(maker.drafts_of(questions))
+
+
+def _maker(options: PairsOptions, work: Work) -> PairMaker:
+    """Return what makes pairs, once all options are known to fit: nothing is asked before."""
+    options.check()
+    if options.adherence:
+        build_qualities([options.adherence], work.session, work.settings)
+        read_limit(options.gap)
+    if options.blind:
+        check_blind(work.scorer(options.blind), options.blind, options.apart)
+    return PairMaker(options, work)
+
+
+@contextmanager
+def _begun(
+    output: Path, source: Path, options: PairsOptions, maker: PairMaker, work: Work
+) -> Iterator[Manifest]:
+    """Be the one writer of the output; raises `RunError` where it holds something else."""
+    identity = options.model_dump(mode="json", exclude=FOR_ONCE)
+    files = [file for path in (source, *options.against) for file in files_of(path)]
+    manifest = Manifest.of(
+        PairsBuild.kind,
+        {
+            "benchmark": output.resolve().name,
+            "name": options.layout,
+            **identity,
+            "against": [path.name for path in options.against],
+            "fingerprints": maker.fingerprints,
+            "seed": work.settings.seed,
+        },
+        inputs={path.name: hash_of_file(path) for path in files},
+    )
+    if output.is_file():
+        raise RunError(f"-o {output}: is a file; expected a folder")
+    visible = output.is_dir() and any(p.name[0] != "." for p in output.iterdir())
+    if visible and not (output / MANIFEST).is_file():
+        raise RunError(f"-o {output}: holds files, and no build of pairs; choose another folder")
+    with locked(output):
+        manifest.write(output)
+        yield manifest
+
+
+def _reasons(drafts: Sequence[PairDraft], options: PairsOptions, work: Work) -> list[str | None]:
+    """Return of each draft the first check that one of its pairs fails."""
+    pairs = _dataset(drafts)
+    given = CheckOptions(
+        options.adherence, options.gap, options.blind, options.apart, options.against
+    )
+    failed: dict[str, str] = {}
+    for check in check_rows(pairs, given, work):
+        for pair, detail in zip(pairs.pairs, check.details, strict=True):
+            if detail is not None:
+                failed.setdefault(pair.id, check.name)
+    return [
+        next((failed[pair.id] for pair in draft.pairs if pair.id in failed), None)
+        for draft in drafts
+    ]
+
+
+def _dataset(drafts: Sequence[PairDraft]) -> Dataset:
+    return as_mirrored(Dataset("pairs", tuple(pair for draft in drafts for pair in draft.pairs)))
+
+
+def _finish(
+    output: Path,
+    kept_drafts: Sequence[PairDraft],
+    maker: PairMaker,
+    options: PairsOptions,
+    manifest: Manifest,
+) -> PairsBuild:
+    """Write data set, card, rows and summary, in this order: without a summary it is unfinished."""
+    pairs = _dataset(kept_drafts).pairs
+    folder = output / DATASET
+    with writing(output):
+        for path in (output / SUMMARY, folder / CARD, folder / FILE):
+            path.unlink(missing_ok=True)
+    file = write_pairs(folder, pairs) if pairs else None
+    couples = [draft for draft in kept_drafts if draft.mirror is not None]
+    summary = PairsSummary(
+        benchmark=manifest.identity["benchmark"],
+        layout=options.layout,
+        rejected=options.rejected,
+        reader=options.reader,
+        writers=Counter(draft.writer for draft in kept_drafts),
+        pairs=len(pairs),
+        couples=len(couples),
+        users=len({pair.user_id for pair in pairs}),
+        questions=len({pair.normal_key for pair in pairs}),
+        never_asked=sum(not draft.has_asked for draft in couples),
+        stages=tuple(maker.stages),
+        dataset_hash=hash_of_file(file) if file else None,
+    )
+    if pairs:
+        with writing(folder):
+            attributed = sum(pair.gold.attribution is not None for pair in pairs)
+            card = card_of(
+                summary, manifest.identity, [], licence=options.licence, attributed=attributed
+            )
+            write_whole(folder / CARD, card)
+    dropped = [draft for draft in maker.drafts.values() if draft.stage is not None]
+    written = [draft for draft in dropped if draft.pairs]
+    rows = tuple(_row(draft) for draft in maker.drafts.values())
+    build = PairsBuild(summary, rows, output, (*kept_drafts[:1], *(written or dropped)[:1]))
+    build.save()
+    return build
+
+
+def _row(draft: PairDraft) -> PairsRow:
+    mirror = draft.mirror
+    return PairsRow(
+        id=draft.question.id,
+        user=draft.question.user_id,
+        mirror_user=mirror and mirror.user_id,
+        mirror_user_asked=None if mirror is None else draft.has_asked,
+        writer=draft.writer,
+        stage=draft.stage,
+        reason=draft.reason,
+    )

@@ -1,0 +1,80 @@
+"""Whether a figure is as good as its null value: two one-sided tests."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from scipy.special import ndtri, stdtr
+
+from palate.metrics.estimates import POWER, Estimate
+
+LEVEL = 0.05
+MARGIN = 0.05
+Z_NEEDED = float(ndtri(1 - LEVEL) + ndtri((1 + POWER) / 2))
+"""1.645 + 1.282: each of both tests is passed with probability 0.9, so both with 0.8."""
+NO_INTERVAL, ALL_ALIKE = "no interval", "all values are alike"
+
+
+@dataclass(frozen=True, slots=True)
+class Equivalence:
+    """What a figure says of lying within a margin around its null value."""
+
+    finding: Literal["shown", "refuted", "not shown"]
+    """refuted: the whole 95 % interval lies beyond the margin on one side."""
+    n: int
+    """Rows or couples of the figure."""
+    p: float | None = None
+    """The larger p-value of both tests; None where there is no standard error."""
+    n_needed: int | None = None
+    """Rows or couples of the same kind that show it 8 times of 10 if the null value is true."""
+    note: str | None = None
+    """Why nothing could be tested; None where it was."""
+
+    def words(self, unit: str = "pairs") -> str:
+        """Return the finding, and what would be needed where nothing is shown.
+
+        >>> Equivalence("not shown", 673, 0.58, 4270).words()
+        'not shown: about 4,300 pairs needed'
+        """
+        if self.finding != "not shown":
+            return self.finding
+        if self.n_needed is None:
+            return f"not shown: {self.note or NO_INTERVAL}"
+        return f"not shown: about {float(f'{self.n_needed:.2g}'):,.0f} {unit} needed"
+
+
+def equivalence(estimate: Estimate, *, null: float = 0.5, margin: float = MARGIN) -> Equivalence:
+    """Test that a figure is off its null value by less than the margin (TOST, level 0.05).
+
+    ``p = max(P(t_df > (value - null + margin)/se), P(t_df < (value - null - margin)/se))``, and
+    ``n_needed = n ((1.645 + 1.282) se / margin)²``. A point (se 0) lies inside, p = 0, or not. The
+    interval of values all alike at a bound (no t) can refute, but shows nothing.
+
+    Raises `ValueError` for a margin that is not above 0.
+
+    >>> tested = equivalence(Estimate(0.51, 0.47, 0.55, n=800, n_units=90, se=0.02, df=60))
+    >>> tested.finding, round(tested.p, 3), tested.n_needed
+    ('shown', 0.025, 1097)
+    """
+    if not margin > 0:
+        raise ValueError(f"expected a margin above 0, got {margin:g}")
+    value, low, high, n = estimate.value, estimate.low, estimate.high, estimate.n
+    if value is None or low is None or high is None:
+        return Equivalence("not shown", n, note=NO_INTERVAL)
+    bottom, top = null - margin, null + margin
+    se, df = estimate.se, estimate.df
+    p, needed, note = None, None, None
+    if se == 0:
+        p = 0.0 if bottom < value < top else 1.0
+    elif se is None or df is None:
+        note = ALL_ALIKE
+    else:
+        p = max(float(stdtr(df, (bottom - value) / se)), float(stdtr(df, (value - top) / se)))
+        needed = math.ceil(n * (Z_NEEDED * se / margin) ** 2)
+    if low > top or high < bottom:
+        return Equivalence("refuted", n, p, needed, note)
+    return Equivalence(
+        "shown" if p is not None and p < LEVEL else "not shown", n, p, needed, note
+    )
