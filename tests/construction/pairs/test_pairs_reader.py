@@ -7,12 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scripted import ScriptedPolicy
 
+from palate.benchmarks import Dataset
+from palate.construction.checks.texts import quote_faults
+from palate.construction.pairs.drafts import subject_of
 from palate.construction.pairs.reader import ReaderSubject, read_aspects
 from palate.construction.stage import Dropped
 from palate.engines import Reply
 from palate.errors import EndpointError
 from palate.quality.sentences import sentences
-from palate.records import RubricAspect, normal_form
+from palate.records import Gold, Post, PreferencePair, Question, RubricAspect, normal_form
 from palate.stores import Store
 
 NARRATIVE = "- I like it strong! Milk makes me ill.\n\n2. It must be cheap"
@@ -37,6 +40,29 @@ def test_evidence_is_the_named_sentences_a_line_each(tmp_path):
         "[1] I like it strong!\n[2] Milk makes me ill.\n[3] It must be cheap"
         in (reader.asked[0][0])
     )
+
+
+def test_evidence_of_sentences_apart_is_a_quotation_line_by_line():
+    def checked(evidence: str):
+        aspect = RubricAspect(aspect="a", evidence=evidence)
+        gold = Gold(narrative=NARRATIVE, aspects=(aspect,))
+        pair = PreferencePair(
+            id="1", user_id="ann", text="?", gold=gold, chosen="yes", rejected="no"
+        )
+        return quote_faults(Dataset("teas", (pair,)))
+
+    assert checked("I like it strong!\nIt must be cheap") == ([[]], (1, 1))
+    assert checked("I like it strong!\nIt must be good") == ([["aspect 1 quotes nothing"]], (0, 1))
+
+
+def test_of_posts_the_latest_sentences_are_read():
+    posts = [Post(id=str(k), text=f"First of {k}. Second of {k}.") for k in range(150)]
+    question = Question(id="1", user_id="ann", text="Tea?", profile=tuple(posts))
+    read = subject_of(question)
+    assert (read.question, read.of, len(read.sentences)) == ("Tea?", "posts", 200)
+    assert (read.sentences[0], read.sentences[-1]) == ("First of 50.", "Second of 149.")
+    told = question.model_copy(update={"gold": Gold(narrative=NARRATIVE)})
+    assert subject_of(told) == subject("Tea?")
 
 
 @given(st.text("ab .!?\n-*1)\u3002\u0301e", max_size=40))

@@ -90,7 +90,7 @@ GOOD = words(20, "milk")
         (" ... ", "empty"),
         (Reply(words(20), cut_off=True), "cut off"),
         ("I'm sorry, but I can't help with that.", "a refusal"),
-        (f"As an AI language model, {words(16)}", "names its model"),
+        (f"As an AI language model, I {words(16)}", "names its model"),
         (words(2), "words"),
         (words(41), "words"),
         ("<think>Tea?", "unreadable"),
