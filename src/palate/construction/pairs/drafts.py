@@ -12,6 +12,9 @@ from palate.errors import DataError
 from palate.quality.sentences import sentences
 from palate.records import PreferencePair, Question
 
+MOST_SENTENCES = 200
+"""Of a user's posts the latest so many are read."""
+
 
 class PairDraft(NamedTuple):
     """A question, and what the stages have added to it."""
@@ -35,12 +38,12 @@ class PairDraft(NamedTuple):
 
 
 def subject_of(question: Question) -> ReaderSubject:
-    """Return the sentences of a user's narrative, else of their posts."""
+    """Return the sentences of a user's narrative, else the latest of their posts."""
     narrative = question.gold.narrative
     if narrative:
         return ReaderSubject(question.text, tuple(sentences(narrative)), "narrative")
     read = [sentence for post in question.profile for sentence in sentences(post.text)]
-    return ReaderSubject(question.text, tuple(read), "posts")
+    return ReaderSubject(question.text, tuple(read[-MOST_SENTENCES:]), "posts")
 
 
 def with_answers(draft: PairDraft, answers: WrittenPair) -> PairDraft | Dropped:

@@ -81,15 +81,18 @@ def write_sides(
     Raises `EndpointError` where an endpoint did not answer; all that came is kept.
     """
     drawn_by = [int(unit("writer", seed, subject.id) * len(writers)) for subject in sides]
-    outcomes: dict[int, WrittenPair | Dropped] = {}
+    drawn: list[list[dict[int, Sample | NotDrawn]]] = []
     for place, writer in enumerate(writers):
-        numbered = [k for k, drawn in enumerate(drawn_by) if drawn == place]
-        prompts = [prompt for k in numbered for prompt in side_prompts(sides[k], words)]
-        replies = draw_prompts(writer, prompts, drafts, store, progress) if prompts else []
+        of_writer = (side for side, by in zip(sides, drawn_by, strict=True) if by == place)
+        prompts = [prompt for side in of_writer for prompt in side_prompts(side, words)]
+        drawn.append(draw_prompts(writer, prompts, drafts, store, progress) if prompts else [])
+    for writer, replies in zip(writers, drawn, strict=True):
         refuse_outages(writer, replies)
-        for k, chosen, rejected in zip(numbered, replies[::2], replies[1::2], strict=True):
-            outcomes[k] = _of_drafts(writer.spec, chosen, rejected, words)
-    return [outcomes[k] for k in range(len(sides))]
+    replies_of = [iter(replies) for replies in drawn]
+    return [
+        _of_drafts(writers[by].spec, next(replies_of[by]), next(replies_of[by]), words)
+        for by in drawn_by
+    ]
 
 
 def side_prompts(subject: WriterSubject, words: tuple[int, int]) -> tuple[Messages, Messages]:
