@@ -9,7 +9,6 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-import pytest
 from pairs_builds import ScriptedModel, model_at, tasting_rows
 
 from endpoints import Loopback
@@ -66,7 +65,6 @@ def samples(folder: Path) -> int:
     return len(list((folder / "cache" / "samples").glob("??/*")))
 
 
-@pytest.mark.slow
 def test_a_killed_build_asks_for_what_lacks_alone(tmp_path) -> None:
     model = ScriptedModel()
     with Loopback(model) as server:
