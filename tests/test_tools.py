@@ -10,12 +10,14 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 
+import cover_of_equivalence
 import cover_on_shared
 from cover_on_shared import ManyMeans, file_table, main, measured
 from shared_designs import Design, file_designs, of_question, planted_design
-from shared_scorers import World, kinds_for
+from shared_scorers import Shares, World, kinds_for
 
 from palate.benchmarks import load_benchmark
+from palate.metrics import Clusters, Estimate, clustered_mean
 
 USERS, QUESTIONS = 24, 6
 
@@ -134,3 +136,21 @@ def test_many_means_are_checked_against_palate(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(ManyMeans, "variances", lambda self, apart: 1.001 * right(self, apart))
     with pytest.raises(SystemExit, match="low is"):
         measured(design, kind, 10)
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_equivalence_is_shown_too_often_where_the_clusters_are_not_known(
+    broken: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def by_row(values: np.ndarray, clusters: Clusters) -> Estimate:
+        return clustered_mean(values, np.arange(len(clusters)) if broken else clusters)
+
+    monkeypatch.setattr(cover_of_equivalence, "clustered_mean", by_row)
+    monkeypatch.setattr(cover_of_equivalence, "DESIGNS", ((50, 100, "sparse"),))
+    monkeypatch.setattr(cover_of_equivalence, "SHARES", Shares(0.02, 0.05, 0.1))
+    monkeypatch.setattr(sys, "argv", ["cover_of_equivalence.py", "--sets", "150"])
+    assert cover_of_equivalence.main() == int(broken)
+    printed = capsys.readouterr().out
+    (line,) = [cells(line) for line in printed.splitlines() if line.startswith("|")][2:]
+    assert line[:2] == ["50 × 100 sparse", "1,000"]
+    assert ("broken" in printed) is broken is (float(line[2]) > 0.065)

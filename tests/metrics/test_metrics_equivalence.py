@@ -61,8 +61,10 @@ def test_the_number_needed_shows_it_8_times_of_10() -> None:
     draws = stream.random((2_000, needed)) < 0.5
     means = draws.mean(axis=1)
     errors = draws.std(axis=1, ddof=1) / np.sqrt(needed)
+    half = stats.t(needed - 1).ppf(0.975)
     tests = [
-        equivalence(t_estimate(m, se, needed - 1)) for m, se in zip(means, errors, strict=True)
+        equivalence(Estimate(m, m - half * se, m + half * se, n=400, se=se, df=needed - 1))
+        for m, se in zip(means.tolist(), errors.tolist(), strict=True)
     ]
     assert np.mean([it.finding == "shown" for it in tests]) == pytest.approx(0.8, abs=0.03)
 
@@ -107,7 +109,7 @@ def test_shown_is_the_90_interval_inside_and_refuted_the_95_interval_outside(
     assert tested.p is not None
     if abs(tested.p - 0.05) > 1e-9:
         half = t.ppf(0.95) * se
-        assert (tested.finding == "shown") == (0.45 < value - half and value + half < 0.55)
+        assert (tested.finding == "shown") == (value - half > 0.45 and value + half < 0.55)
     half = t.ppf(0.975) * se
     assert (tested.finding == "refuted") == (value - half > 0.55 or value + half < 0.45)
     if tested.finding == "refuted":

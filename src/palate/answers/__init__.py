@@ -9,6 +9,7 @@ from palate.answers.policies import (
     Sample,
     build_policy,
 )
+from palate.answers.prompts import NotDrawn, draw_prompts
 from palate.answers.samples import Samples, check_number
 
 __all__ = [
@@ -16,11 +17,13 @@ __all__ = [
     "Guidance",
     "LanguageModelPolicy",
     "MissingSamples",
+    "NotDrawn",
     "Sample",
     "Samples",
     "ShownParts",
     "build_policy",
     "check_number",
+    "draw_prompts",
     "draw_samples",
     "policy_prompt",
     "samples_of",

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from palate.answers.policies import GuideInput, MissingSamples, Policy, Sample
+from palate.answers.prompts import NotDrawn, draw_requests, sample_key
 from palate.answers.samples import Samples, check_number
 from palate.benchmarks import Dataset
-from palate.engines import Reply
 from palate.errors import EndpointError, ModelError, UsageError
 from palate.evaluation import Progress, make_rows
 from palate.prompts import render
 from palate.records import Context, Message, Part, Question
-from palate.seeding import digest
 from palate.stores import Store
 
 ShownParts = Callable[[Question], tuple[Part, ...]]
@@ -81,47 +80,19 @@ def draw_samples(
         UsageError: for an n below 1.
     """
     check_number(n)
-    documents = store.documents("samples")
-    requests: dict[str, tuple[tuple[Message, ...], GuideInput | None]] = {}
+    requests: dict[str, MissingSamples] = {}
     keys: list[str | None] = []
     for k, row in enumerate(pairs.rows):
         prompt = policy_prompt(row, shown_parts)
-        plain = [(message.role, message.content) for message in prompt]
         read = None if guide_inputs is None else guide_inputs[k]
         if guide_inputs is not None and read is None:
             keys.append(None)
             continue
-        more = () if read is None else read.identity
-        key = digest("sampled", policy.fingerprint, plain, *more)
-        requests[key] = prompt, read
+        key = sample_key(policy, prompt, *(() if read is None else read.identity))
+        requests[key] = MissingSamples(prompt, tuple(range(n)), read)
         keys.append(key)
-    known: dict[tuple[str, int], Sample] = {}
-    for key in requests:
-        for number in range(n):
-            earlier = documents.get_json(digest(key, number))
-            if earlier is not None:
-                known[key, number] = Sample.read(earlier)
-    rows: int | None = getattr(policy, "rows", None)
-    missing = list(_missing(list(requests), n, known, rows))
-    wanted = [
-        MissingSamples(requests[key][0], numbers, requests[key][1], batch)
-        for batch, key, numbers in missing
-    ]
-    failed: list[Reply] = []
-    total = len(requests) * n
-    for k, number, reply in policy.draw(wanted) if wanted else ():
-        if isinstance(reply, Reply) and reply.failure is not None:
-            failed.append(reply)
-            continue
-        _, key, _ = missing[k]
-        if (key, number) in known:
-            continue  # drawn again beside what was missing
-        sample = reply if isinstance(reply, Sample) else Sample(reply.text, reply.cut_off)
-        known[key, number] = sample
-        documents.put_json(digest(key, number), sample.document())
-        if progress is not None:
-            progress(len(known), total)
-    _refuse(policy, failed, total)
+    drawn = draw_requests(policy, requests, store, progress, whole=True)
+    known = _all_drawn(policy, drawn, len(requests) * n)
     ids = tuple(row.id for row in pairs.rows)
     empty = (Sample(""),) * n
     of_row = tuple(
@@ -137,38 +108,15 @@ def draw_samples(
     return samples
 
 
-def _missing(
-    keys: Sequence[str], n: int, known: Container[tuple[str, int]], rows: int | None
-) -> Iterator[tuple[int, str, tuple[int, ...]]]:
-    """Yield (batch, key, numbers to draw); `rows` is how many a guided policy writes together.
-
-    What is computed together moves the last digits, so a batch must be the same after a kill. It is
-    made of all requests in their order; where any of it is missing, all its prompts are drawn from
-    the first number on that is missing anywhere in it. A policy gives a batch by falling numbers:
-    until its last sample is kept, that first number stays missing.
-    """
-    if rows is None:
-        for batch, key in enumerate(keys):
-            numbers = tuple(k for k in range(n) if (key, k) not in known)
-            if numbers:
-                yield batch, key, numbers
-        return
-    width, batch = max(1, rows // n), 0
-    for start in range(0, len(keys), width):
-        some = keys[start : start + width]
-        for first in range(0, n, rows):
-            block = range(first, min(first + rows, n))
-            lacking = (k for k in block if any((key, k) not in known for key in some))
-            numbers = tuple(range(next(lacking, block.stop), block.stop))
-            yield from ((batch, key, numbers) for key in some if numbers)
-            batch += 1
-
-
-def _refuse(policy: Policy, failed: Sequence[Reply], total: int) -> None:
+def _all_drawn(
+    policy: Policy, drawn: Mapping[tuple[str, int], Sample | NotDrawn], total: int
+) -> dict[tuple[str, int], Sample]:
+    samples = {place: it for place, it in drawn.items() if isinstance(it, Sample)}
+    failed = [it for it in drawn.values() if isinstance(it, NotDrawn)]
     if not failed:
-        return
-    reasons = "; ".join(sorted({str(reply.failure) for reply in failed}))
-    said = f"{policy.spec}: {len(failed)} of {total} samples were not drawn ({reasons})"
-    if any(one.outage for one in failed):
-        raise EndpointError(f"{said}; what came is kept, run the same command again")
-    raise ModelError(f"{said}; take those questions out of the file, or choose another policy")
+        return samples
+    reasons = "; ".join(sorted({it.reason for it in failed}))
+    problem = f"{policy.spec}: {len(failed)} of {total} samples were not drawn ({reasons})"
+    if any(it.outage for it in failed):
+        raise EndpointError(f"{problem}; what came is kept, run the same command again")
+    raise ModelError(f"{problem}; take those questions out of the file, or choose another policy")

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol, Self
 from palate.engines import LanguageModel, Reply
 from palate.engines.endpoints.sampling import Sampling
 from palate.engines.http import NO_TEMPERATURE
-from palate.engines.language_model import NO_LIMIT, TOO_LONG, Ids
+from palate.engines.language_model import NO_LIMIT, Ids
 from palate.errors import UsageError
 from palate.records import Message, Settings, Slate
 from palate.seeding import digest
@@ -142,17 +142,18 @@ class LanguageModelPolicy:
         self.fingerprint = digest("policy", *model.identity, how[:3], how.seed, *thought)
 
     def draw(self, wanted: Sequence[MissingSamples]) -> Iterator[tuple[int, int, Reply]]:
-        """Yield samples as they come; none is drawn where a prompt leaves no room for one."""
-        reader, prompts = self.model.reader, [each.prompt for each in wanted]
+        """Yield samples as they come; first, of prompts that leave no room, that they do not."""
         numbers = [each.numbers for each in wanted]
-        if reader is None:
-            groups: list[list[Messages | Ids]] = [[prompt] for prompt in prompts]
-        else:
-            groups = [[reader.template.answer_prompt(prompt)] for prompt in prompts]
-            room = (reader.window or NO_LIMIT) - self.how.max_tokens
-            too_long = [k for k, (ids,) in enumerate(groups) if len(ids) > room]
-            for k in too_long:
-                yield from ((k, number, Reply(failure=TOO_LONG)) for number in numbers[k])
-            if too_long:
-                return
+        groups = [[prompt] for prompt in self._encoded(wanted)]
         yield from self.model.generate(groups, numbers=numbers, **self.how._asdict())
+
+    def too_long(self, wanted: Sequence[MissingSamples]) -> list[int]:
+        """Return the positions of prompts that leave no room; an endpoint's window is its own."""
+        room = (self.model.window or NO_LIMIT) - self.how.max_tokens
+        encoded = () if self.model.reader is None else self._encoded(wanted)
+        return [k for k, ids in enumerate(encoded) if len(ids) > room]
+
+    def _encoded(self, wanted: Sequence[MissingSamples]) -> list[Messages | Ids]:
+        if (reader := self.model.reader) is None:
+            return [each.prompt for each in wanted]
+        return [reader.template.answer_prompt(each.prompt) for each in wanted]

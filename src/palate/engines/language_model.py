@@ -183,6 +183,8 @@ class LocalLanguageModel(LanguageModel):
         for k, ids in enumerate(encoded):
             if not ids:
                 yield from ((k, number, Reply(failure=TOO_LONG)) for number in wanted[k])
+        if not any(encoded):
+            return
         model = self.load()
         _ = model.head  # made by one thread
         jobs = (

@@ -75,6 +75,4 @@ def equivalence(estimate: Estimate, *, null: float = 0.5, margin: float = MARGIN
         needed = math.ceil(n * (Z_NEEDED * se / margin) ** 2)
     if low > top or high < bottom:
         return Equivalence("refuted", n, p, needed, note)
-    return Equivalence(
-        "shown" if p is not None and p < LEVEL else "not shown", n, p, needed, note
-    )
+    return Equivalence("shown" if p is not None and p < LEVEL else "not shown", n, p, needed, note)
