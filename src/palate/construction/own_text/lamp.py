@@ -9,15 +9,12 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from palate.construction.fields import as_mapping, date_of, possible_text, text_of
 from palate.construction.own_text.entries import (
     EarlierText,
     Entries,
     OwnTextEntry,
-    as_mapping,
-    date_of,
     earlier_items,
-    possible_text,
-    text_of,
 )
 from palate.data import files_of
 from palate.data.json_array import read_json, read_parts

@@ -7,15 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from palate.construction.fields import date_of, possible_text, text_of
 from palate.construction.own_text.entries import (
     EarlierText,
     Entries,
     OwnTextEntry,
-    date_of,
     earlier_items,
-    possible_text,
     read_entries,
-    text_of,
 )
 from palate.errors import DataError
 

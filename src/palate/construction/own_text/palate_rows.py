@@ -6,16 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from palate.construction.fields import date_of, possible_text, text_of
 from palate.construction.own_text.entries import (
     ADAPT,
     EarlierText,
     Entries,
     OwnTextEntry,
-    date_of,
     earlier_items,
-    possible_text,
     read_entries,
-    text_of,
 )
 from palate.errors import DataError
 

@@ -17,6 +17,8 @@ from palate.construction.own_text.palate_rows import read_rows
 from palate.construction.own_text.result import OwnTextBuild, OwnTextRow, OwnTextSummary
 from palate.construction.own_text.selection import RowSelection
 from palate.construction.own_text.spool import Spool
+from palate.construction.own_text.stack_exchange import read_dump
+from palate.construction.sources.stack_exchange import dump_files
 from palate.construction.writing import check_output, rows_file
 from palate.data import files_of, stem
 from palate.data.rows import read_question
@@ -32,6 +34,7 @@ ADAPT_ROWS = 8
 LAYOUTS: Mapping[str, Callable[[list[Path]], Entries]] = {
     "longlamp": read_longlamp,
     "rows": read_rows,
+    "stackexchange": read_dump,
 }
 
 
@@ -52,9 +55,9 @@ def build_own_text(
 ) -> OwnTextBuild:
     """Write pairs of users' own texts and other texts on the same input; return what was left out.
 
-    `layout` is lamp, longlamp or rows; `rejected` is `others` or a policy that answers where no
-    other author wrote; `outputs` is LaMP's file of outputs where it does not lie beside the
-    questions; `adapt` is the most earlier texts of a user that become adapt rows. With
+    `layout` is lamp, longlamp, rows or stackexchange; `rejected` is `others` or a policy that
+    answers where no other author wrote; `outputs` is LaMP's file of outputs where it does not lie
+    beside the questions; `adapt` is the most earlier texts of a user that become adapt rows. With
     `order_as_in_file` no date is read, so that nothing is left out for not being earlier. Answers
     of a policy are kept as they come, and the same call gives the same bytes. With a `root` the
     result is kept at `root/<benchmark>/own-text/<layout>-<8 hex>`, after the file.
@@ -136,7 +139,8 @@ def _layout(
         raise UsageError(f"--layout {layout}: expected one of lamp, {', '.join(LAYOUTS)}")
     if outputs is not None:
         raise UsageError(f"--outputs {outputs}: only --layout lamp has outputs in a file apart")
-    return files_of(source), LAYOUTS[layout]
+    files = dump_files(source) if layout == "stackexchange" else files_of(source)
+    return files, LAYOUTS[layout]
 
 
 def _write(output: Path, spool: Spool) -> BlindScorers:

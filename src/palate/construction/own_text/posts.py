@@ -19,7 +19,11 @@ def columns_of(
         "chosen": written.text,
         "reference": written.text,
     }
-    known = {"category": entry.category, "date": written.date}
+    known = {
+        "category": entry.category,
+        "date": written.date,
+        "attribution": written.attribution,
+    }
     return columns | {name: value for name, value in known.items() if value}
 
 

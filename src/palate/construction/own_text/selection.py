@@ -20,7 +20,7 @@ from palate.seeding import digest
 ITEMS, TEST, ROWS_TO_ADAPT, SOURCE = "profile items", "test rows", "adapt rows", "source rows"
 SORTS = (ITEMS, TEST, ROWS_TO_ADAPT, SOURCE)
 PARTS = {"test": TEST, "adapt": ROWS_TO_ADAPT}
-NO_TEXT, NO_PROFILE = "empty text", "no earlier text left"
+NO_TEXT, NO_PROFILE, NO_EARLIER = "empty text", "no earlier text left", "no earlier text"
 REPEATED, NO_TEST_ROW = "repeated", "user without a test row"
 QUESTION_IN_BOTH, TEXT_IN_BOTH = "question in both splits", "text in both splits"
 BEYOND = "beyond --adapt"
@@ -32,7 +32,8 @@ class ReadEntry(NamedTuple):
     """An entry whose texts are in the spool."""
 
     is_test: bool
-    has_profile: bool
+    no_profile: str | None
+    """Why it has none."""
     to_adapt: tuple[bool, ...]
     """Of each text to adapt to, whether it is new; a profile's that others hold are not counted."""
 
@@ -71,11 +72,7 @@ class RowSelection:
 
     def read(self, entries: Entries) -> None:
         """Spool every entry; raises the first `DataError` unless bad rows are left out."""
-        profiles = self._begun(
-            Stage.by_reason(
-                "profile", TEST, lambda entry: None if entry.has_profile else NO_PROFILE
-            )
-        )
+        profiles = self._begun(Stage.by_reason("profile", TEST, lambda entry: entry.no_profile))
         adapt = self._begun(
             Stage.by_reason("reading", ROWS_TO_ADAPT, lambda is_new: None if is_new else REPEATED)
         )
@@ -127,6 +124,9 @@ class RowSelection:
             try:
                 if isinstance(entry, DataError):
                     raise entry
+                if isinstance(entry, Dropped):
+                    yield entry
+                    continue
                 yield self._add(_undated(entry) if self._no_dates else _with_dates_read(entry))
             except DataError as error:
                 if not self._skip:
@@ -159,28 +159,31 @@ class RowSelection:
     def _add(self, entry: OwnTextEntry) -> ReadEntry:
         if entry.split == ADAPT:
             new = self._add_to_adapt(entry, entry.id, entry.question, entry.source, entry)
-            return ReadEntry(is_test=False, has_profile=False, to_adapt=(new,))
-        if not any(item.text for item in entry.earlier):
+            return ReadEntry(is_test=False, no_profile=None, to_adapt=(new,))
+        if not entry.is_beside and not any(item.text for item in entry.earlier):
             raise DataError(
                 f"the user {entry.user!r} of {entry.id!r} has no earlier text", field="profile"
             )
         items = self._safe_items(entry)
-        if not items:
-            return ReadEntry(is_test=True, has_profile=False, to_adapt=())
-        row = {
-            **columns_of(entry, entry.question, entry),
-            "id": entry.id,
-            "split": "test",
-            "profile": posts_of(items),
-        }
-        if not self._spool.add(row, entry.id, entry.source, entry.date):
-            raise DataError(f"the id {entry.id!r} is there twice", field="id")
+        no_profile = None if items else NO_PROFILE if entry.earlier else NO_EARLIER
+        if items or entry.is_beside:
+            row = {
+                **columns_of(entry, entry.question, entry),
+                "id": entry.id,
+                "split": "test",
+                "profile": posts_of(items),
+            }
+            n = self._spool.add(row, entry.id, entry.source, entry.date)
+            if n is None:
+                raise DataError(f"the id {entry.id!r} is there twice", field="id")
+            if no_profile is not None:
+                self._spool.drop(n, "profile", no_profile)
         n_new = 0
         for item in items:
             if item.question and item.source:
                 name = item.id or digest(item.source, item.text)[:16]
                 n_new += self._add_to_adapt(entry, name, item.question, item.source, item)
-        return ReadEntry(is_test=True, has_profile=True, to_adapt=(True,) * n_new)
+        return ReadEntry(is_test=True, no_profile=no_profile, to_adapt=(True,) * n_new)
 
     def _add_to_adapt(
         self,
@@ -196,7 +199,7 @@ class RowSelection:
             "profile": [],
             "id": f"adapt-{digest(entry.user, name)[:16]}",
         }
-        return self._spool.add(row, name, source, written.date)
+        return self._spool.add(row, name, source, written.date) is not None
 
     def _safe_items(self, entry: OwnTextEntry) -> list[EarlierText]:
         guard = Guard(entry.question, entry.source, entry.text)

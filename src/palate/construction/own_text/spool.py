@@ -1,22 +1,16 @@
-"""All that a build must look up across its source, in a private file on disk.
-
-SQLite opens a database without a name in a temporary file that the system takes away with the
-process, so that a killed build leaves nothing; `TMPDIR` says where it lies.
-"""
+"""All that a build must look up across its source."""
 
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Iterator
-from datetime import timedelta
 from typing import Any, NamedTuple
 
 from palate.construction.leaks import text_key
-from palate.records.dates import EPOCH, Instant, instant_of
+from palate.construction.private_database import microseconds, private_database
+from palate.records.dates import Instant, instant_of
 from palate.seeding import canonical_json
 
-CACHE_KIB = 16 * 2**10
 CANDIDATES = 100
 """Most texts of other authors among which one is drawn."""
 TABLES = """
@@ -64,18 +58,14 @@ class Spool:
     """Rows of both splits, found by user, by question and by text."""
 
     def __init__(self) -> None:
-        self.db = sqlite3.connect("", isolation_level=None)
-        self.db.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
-        self.db.execute("PRAGMA journal_mode = OFF")
-        self.db.executescript(TABLES)
-        self.db.execute("BEGIN")
+        self.db = private_database(TABLES)
 
     def close(self) -> None:
         """Take the file away."""
         self.db.close()
 
-    def add(self, row: dict[str, Any], name: str, source: str, date: str | None) -> bool:
-        """Keep a row for now; False where a row of this name (of adapt: of this user) is there."""
+    def add(self, row: dict[str, Any], name: str, source: str, date: str | None) -> int | None:
+        """Keep a row for now; None where a row of this name (of adapt: of this user) is there."""
         new = self.db.execute(
             "INSERT OR IGNORE INTO rows (split, id, user, question, text, date, start, row, kept)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?, 1)",
@@ -90,7 +80,7 @@ class Spool:
                 canonical_json({"source": source, **row}),
             ),
         )
-        return bool(new.rowcount)
+        return new.lastrowid if new.rowcount else None
 
     def index(self) -> None:
         """Make what is looked up from now on quick to find."""
@@ -226,7 +216,18 @@ class Spool:
             ).fetchone()
             columns = json.loads(row)
             del columns["source"]
+            if "attribution" in columns and (other := self._attribution(n, rejected)):
+                columns["attribution"] += f"; rejected: {other}"
             yield {**columns, "rejected": rejected, "rejected_by": by}
+
+    def _attribution(self, n: int, rejected: str) -> str:
+        other = self.db.execute(
+            "SELECT json_extract(other.row, '$.attribution') FROM rows"
+            " JOIN rows AS other ON other.question = rows.question AND other.user <> rows.user"
+            " WHERE rows.n = ? AND other.text = ? ORDER BY other.n LIMIT 1",
+            (n, text_key(rejected)),
+        ).fetchone()
+        return str(other[0]).rpartition("; answer: ")[2] if other and other[0] else ""
 
     def outcomes(self) -> Iterator[dict[str, str | None]]:
         """Yield of every row its names, and which stage left it out for which reason."""
@@ -241,7 +242,7 @@ class Spool:
 
 def _microseconds(date: str | None) -> int | None:
     instant = instant_of(date)
-    return None if instant is None else (instant.start - EPOCH) // timedelta(microseconds=1)
+    return None if instant is None else microseconds(instant.start)
 
 
 def _spooled(line: tuple[Any, ...]) -> Spooled:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from palate.construction.sources.contract_rows import RowQuestions
+from palate.construction.sources.post_store import PostStore
+from palate.construction.sources.posts import read_posts
 from palate.construction.sources.question_source import Partner, QuestionSource
-from palate.errors import UsageError
+from palate.construction.sources.stack_exchange import dump_files, store_dump
+from palate.construction.sources.stored_questions import StoredQuestions
+from palate.data import files_of, stem
+from palate.errors import ResourceError, UsageError
 
 LAYOUTS = ("posts", "rows", "stackexchange")
 
@@ -25,9 +31,21 @@ def open_source(
     """
     if layout not in LAYOUTS:
         raise UsageError(f"--layout {layout}: expected one of {', '.join(LAYOUTS)}")
-    if layout != "rows":
-        raise UsageError(f"--layout {layout}: not read yet")
-    yield RowQuestions(source, keep_ids=keep_ids, skip_bad_rows=skip_bad_rows)
+    if layout == "rows":
+        yield RowQuestions(source, keep_ids=keep_ids, skip_bad_rows=skip_bad_rows)
+        return
+    try:
+        with closing(PostStore(keep_ids=keep_ids)) as store:
+            if layout == "posts":
+                subset, posts = stem(source.name), read_posts(files_of(source))
+                reading = store.read(posts, skip_bad_rows=skip_bad_rows)
+            else:
+                files = dump_files(source)
+                subset = files[0].resolve().parent.name
+                reading = store_dump(store, files, skip_bad_rows=skip_bad_rows)
+            yield StoredQuestions(store, reading, subset, str(source))
+    except sqlite3.Error as error:
+        raise ResourceError(f"the temporary file of the source: {error}; see TMPDIR") from error
 
 
 __all__ = ["LAYOUTS", "Partner", "QuestionSource", "open_source"]

@@ -11,13 +11,14 @@ from palate.construction.sources.question_source import (
     QUESTIONS,
     Partner,
     SafeProfiles,
+    drawn_row,
     partner_of,
 )
 from palate.construction.stage import Dropped, Stage
 from palate.data import load_rows, stem
 from palate.errors import DataError
 from palate.records import Gold, Post, PreferencePair, Question
-from palate.seeding import digest, shuffled
+from palate.seeding import shuffled
 
 PAST = "adapt"
 UNREADABLE, PAST_CHOICE, LONGER = "cannot be read", "a past choice", "follows earlier turns"
@@ -61,6 +62,7 @@ class RowQuestions:
         safe = SafeProfiles()
         self._questions = tuple(safe.run(reading.run((*loaded.rows, *loaded.bad_rows))))
         self.stages: tuple[Stage[Any, Any], ...] = (reading, safe.posts, safe.questions)
+        self.n_askers = len({question.user_id for question in self._questions})
         self._by_id = {question.id: question for question in self._questions}
         self._mirror_of = {name: other for name, other in mirror_of.items() if other}
         self._same: dict[str, list[Question]] = {}
@@ -79,16 +81,14 @@ class RowQuestions:
         """Return the mirror row, else another user's row of the same text, else a user drawn."""
         mirror = self._by_id.get(self._mirror_of.get(question.id, ""))
         same = [mirror] if mirror else self._same.get(question.normal_key, [])
-        rows = [row for row in same if row.user_id != question.user_id]
-        if rows:
-            # Of several, the two whose digest is least are each other's.
-            by_draw = {digest(seed, *sorted((question.id, row.id))): row for row in rows}
-            return Partner(by_draw[min(by_draw)], has_asked=True)
+        rows = (row for row in same if row.user_id != question.user_id)
+        if row := drawn_row(question, rows, seed):
+            return Partner(row, has_asked=True)
         others = self._of_subset[question.subset]
         for user_id in shuffled([*others], "partner", seed, question.id):
             if user_id != question.user_id:
                 for row in shuffled(others[user_id], "posts", seed, question.id):
-                    if partner := partner_of(question, user_id, row.profile):
+                    if partner := partner_of(question, user_id, row.profile, row.gold.attribution):
                         return partner
         return None
 

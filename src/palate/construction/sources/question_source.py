@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from palate.construction.leaks import (
@@ -13,10 +13,11 @@ from palate.construction.leaks import (
     is_earlier,
 )
 from palate.construction.stage import Stage
-from palate.records import Post, Question
+from palate.records import Gold, Post, Question
+from palate.seeding import digest
 
 QUESTIONS, PROFILE_POSTS = "questions", "profile posts"
-NO_POST_LEFT = "no earlier post left"
+NO_POST_LEFT, NO_TEXT = "no earlier post left", "empty text"
 REPEATS = {SAME_INPUT: "repeats the question", SHARES_REFERENCE: "repeats the narrative"}
 
 
@@ -35,6 +36,10 @@ class QuestionSource(Protocol):
     @property
     def stages(self) -> Sequence[Stage[Any, Any]]:
         """What reading, dates and leaks dropped; the last two once all questions were read."""
+
+    @property
+    def n_askers(self) -> int:
+        """Users who ask a question with an earlier post, before leaks are left out."""
 
     def questions(self) -> Iterator[Question]:
         """Yield the questions with a profile: posts before the question, oldest first."""
@@ -87,7 +92,15 @@ class SafeProfiles:
         return tuple(row.post for row in self.posts.run(rows))
 
 
-def partner_of(question: Question, user_id: str, posts: Sequence[Post]) -> Partner | None:
+def drawn_row(question: Question, rows: Iterable[Question], seed: int) -> Question | None:
+    """Return one of the rows, if any: of several, the two of the least digest are each other's."""
+    by_draw = {digest(seed, *sorted((question.id, row.id))): row for row in rows}
+    return by_draw[min(by_draw)] if by_draw else None
+
+
+def partner_of(
+    question: Question, user_id: str, posts: Sequence[Post], attribution: str | None
+) -> Partner | None:
     """Return a user who never asked this, with those of their posts that may be shown, if any."""
     safe = SafeProfiles().safe(question, posts)
     other = Question(
@@ -98,6 +111,7 @@ def partner_of(question: Question, user_id: str, posts: Sequence[Post]) -> Partn
         subset=question.subset,
         date=question.date,
         profile=safe,
+        gold=Gold(attribution=attribution),
     )
     return Partner(other, has_asked=False) if safe else None
 
@@ -105,5 +119,7 @@ def partner_of(question: Question, user_id: str, posts: Sequence[Post]) -> Partn
 def _reason(row: PostBeside) -> str | None:
     if is_earlier(row.post.date, row.question.date) is False:
         return NOT_EARLIER
+    if not row.post.text.strip():
+        return NO_TEXT
     reason = row.guard.reason(row.post.text, None)
     return None if reason is None else REPEATS[reason]

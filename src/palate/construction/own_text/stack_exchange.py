@@ -1,0 +1,64 @@
+"""A Stack Exchange dump: every answer, against another author's answer to the same question."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+from palate.construction.own_text.entries import EarlierText, Entries, OwnTextEntry
+from palate.construction.sources.post_store import MOST_POSTS, PostStore, StoredPost, attribution
+from palate.construction.sources.stack_exchange import store_dump
+from palate.construction.sources.stored_questions import NO_AUTHOR
+from palate.construction.stage import Dropped
+
+NO_QUESTION = "its question is not in the dump"
+ANSWERS = "SELECT n FROM posts WHERE parent IS NOT NULL ORDER BY n"
+EARLIER = "post.user = ? AND post.settled <= ? AND post.parent <> ? AND question.n IS NOT NULL"
+"""What an author had answered to other questions and did not edit since."""
+
+
+def read_dump(files: list[Path]) -> Entries:
+    """Yield the answers whose authors are known; raises `DataError` for a row that is none."""
+    with closing(PostStore(keep_ids=False)) as store:
+        store_dump(store, files, skip_bad_rows=False)
+        for (n,) in store.db.execute(ANSWERS).fetchall():
+            yield _entry(store, store.get(n))
+
+
+def _entry(store: PostStore, answer: StoredPost) -> OwnTextEntry | Dropped:
+    if answer.user is None:
+        return Dropped(NO_AUTHOR)
+    asked = store.posts("post.id = ?", answer.parent)
+    if not asked:
+        return Dropped(NO_QUESTION)
+    question = asked[0].full_text
+    earlier = store.posts(EARLIER, answer.user, answer.start, answer.parent, most=MOST_POSTS)
+    return OwnTextEntry(
+        id=answer.id,
+        user=answer.user_id,
+        question=question,
+        source=question,
+        text=answer.text,
+        earlier=tuple(_earlier(store, post) for post in earlier),
+        date=answer.date,
+        category=answer.category,
+        attribution=_credit(asked[0], [answer, *earlier]),
+        is_beside=True,
+    )
+
+
+def _earlier(store: PostStore, answer: StoredPost) -> EarlierText:
+    (asked,) = store.posts("post.id = ?", answer.parent)
+    question = asked.full_text
+    return EarlierText(
+        id=answer.id,
+        text=answer.text,
+        question=question,
+        source=question,
+        date=answer.date,
+        attribution=_credit(asked, [answer]),
+    )
+
+
+def _credit(asked: StoredPost, answers: list[StoredPost]) -> str:
+    return f"question: {attribution([asked])}; answer: {attribution(answers)}"
