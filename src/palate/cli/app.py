@@ -70,6 +70,10 @@ COMMANDS = {
         "validity:validity",
         "Rank agreement of benchmark metrics with downstream quality, over three scorers or more.",
     ),
+    "audit": (
+        "audit:audit",
+        "Check whether a benchmark's pairs differ by their users' taste alone.",
+    ),
     "serve": (
         "serve:serve",
         "Serve a scorer as a reward to trainers, over HTTP.",
@@ -100,7 +104,7 @@ COMMANDS = {
     ),
 }
 """Where every command is, and its line of help."""
-RESUMING = ("demo", "evaluate", "best-of-n", "decode", "policy-accuracy", "ppo", "build")
+RESUMING = ("demo", "evaluate", "best-of-n", "decode", "policy-accuracy", "ppo", "audit", "build")
 """Commands that keep what they have computed, and go on from there."""
 INTERRUPTED = 130
 

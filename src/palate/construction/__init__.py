@@ -1,6 +1,18 @@
-"""Makes benchmarks of what users wrote."""
+"""Makes benchmarks of what users wrote, and checks whether pairs differ by taste alone."""
 
+from palate.construction.checks import Audit, AuditRow, AuditSummary, audit
 from palate.construction.own_text import OwnTextBuild, OwnTextSummary, build_own_text
 from palate.construction.stage import Dropped, Stage, StageCounts
 
-__all__ = ["Dropped", "OwnTextBuild", "OwnTextSummary", "Stage", "StageCounts", "build_own_text"]
+__all__ = [
+    "Audit",
+    "AuditRow",
+    "AuditSummary",
+    "Dropped",
+    "OwnTextBuild",
+    "OwnTextSummary",
+    "Stage",
+    "StageCounts",
+    "audit",
+    "build_own_text",
+]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -47,31 +47,35 @@ class BlindScorers:
         longer = np.array(self._longer)
         users, questions = np.array(self._codes).T
         rows = Clusters.of(users.tolist(), questions=questions.tolist())
-        probed = self._probe(users, questions, seed)
+        n = len(self._styles)
+        probed = probe(np.array(self._styles), users[:n], questions[:n], seed)
         return {
             "longest": accuracy(longer, rows),
             "shortest": accuracy(1 - longer, rows),
             PROBE: accuracy(probed, rows.take(np.arange(len(probed)))),
         }
 
-    def _probe(
-        self, users: NDArray[Any], questions: NDArray[Any], seed: int
-    ) -> NDArray[np.float64]:
-        # A Bradley-Terry head on counts of style, each question held out from its own fit.
-        n = len(self._styles)
-        sides: Sequence[Any] = [side for k in (0, 1) for side in (pair[k] for pair in self._styles)]
-        choices = Choices(
-            np.array(sides),
-            users[:n],
-            np.arange(n),
-            np.arange(n, 2 * n),
-            users=int(users[:n].max()) + 1,
-            question=np.tile(questions[:n], 2),
-        )
-        fold = folds(choices, FOLDS, rng("blind", seed))
-        margins = np.zeros(n)
-        for k in range(FOLDS):
-            tested, fitted = choices.take(fold == k), choices.take(fold != k)
-            if len(tested) and len(fitted):
-                margins[fold == k] = tested.differences @ fit_head(fitted, RIDGE)
-        return 0.5 + 0.5 * np.sign(margins)
+
+def probe(
+    sides: NDArray[Any], users: NDArray[Any], questions: NDArray[Any], seed: int
+) -> NDArray[np.float64]:
+    """Return 1, ½ or 0 a row by a Bradley-Terry head, each question held out from its own fit.
+
+    `sides` holds what is read of chosen and rejected (n × 2 × d); users and questions are codes.
+    """
+    n = len(sides)
+    choices = Choices(
+        np.concatenate([sides[:, 0], sides[:, 1]]),
+        users,
+        np.arange(n),
+        np.arange(n, 2 * n),
+        users=int(users.max()) + 1,
+        question=np.tile(questions, 2),
+    )
+    fold = folds(choices, FOLDS, rng("blind", seed))
+    margins = np.zeros(n)
+    for k in range(FOLDS):
+        tested, fitted = choices.take(fold == k), choices.take(fold != k)
+        if len(tested) and len(fitted):
+            margins[fold == k] = tested.differences @ fit_head(fitted, RIDGE)
+    return 0.5 + 0.5 * np.sign(margins)

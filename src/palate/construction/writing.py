@@ -26,12 +26,12 @@ class RowWriter:
         self._stream.write(canonical_json(row).encode() + b"\n")
 
 
-def check_output(path: Path) -> None:
+def check_output(path: Path, flag: str = "-o") -> None:
     """Raise `UsageError` unless rows can be written under this name."""
     if not path.name.endswith(ENDINGS):
-        raise UsageError(f"-o {path}: expected a file that ends in {' or '.join(ENDINGS)}")
+        raise UsageError(f"{flag} {path}: expected a file that ends in {' or '.join(ENDINGS)}")
     if path.is_dir():
-        raise UsageError(f"-o {path}: is a folder; expected a file")
+        raise UsageError(f"{flag} {path}: is a folder; expected a file")
 
 
 @contextmanager

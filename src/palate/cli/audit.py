@@ -1,0 +1,114 @@
+"""palate audit: do a benchmark's pairs differ by their users' taste alone?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from palate.benchmarks import Dataset
+from palate.cli import options as flags
+from palate.cli.completion import named
+from palate.cli.compute_options import ComputingLocally
+from palate.cli.console import bars, err, show
+from palate.cli.data import contract_row
+from palate.cli.data_options import LoadingAnyLayout
+from palate.cli.flatten import flatten_options
+from palate.construction import Audit
+from palate.construction import audit as audit_pairs
+from palate.construction.checks.pipeline import GAP
+from palate.construction.writing import check_output, rows_file
+from palate.errors import UnscoredError
+from palate.reports import Form
+from palate.reports.kinds.audit import tables as audit_tables
+from palate.scorers import GROUP
+
+
+@dataclass(frozen=True)
+class Checks:
+    """What the checks read beside the rows."""
+
+    adherence: Annotated[
+        str | None, typer.Option(help="Measure of quality: how far an answer meets a rubric.")
+    ] = None
+    gap: Annotated[
+        str,
+        typer.Option(help="What a gap must be above: a number, or null:Q of third users' gaps."),
+    ] = GAP
+    blind: Annotated[
+        str | None, named(GROUP)(help="Scorer that is shown nothing, for what anybody prefers.")
+    ] = None
+    apart: Annotated[
+        float | None, typer.Option(help="By how many of its points one answer is better.")
+    ] = None
+    against: Annotated[
+        list[Path] | None, typer.Option(help="File that must share no text; may be repeated.")
+    ] = None
+    scorer: Annotated[
+        list[str] | None, named(GROUP)(help="Scorer whose finding is added; may be repeated.")
+    ] = None
+    embedder: Annotated[
+        str | None, typer.Option(help="Model whose vectors a second probe reads.")
+    ] = None
+
+
+@flatten_options
+def audit(
+    benchmark: Annotated[str, flags.benchmark_option(help="Benchmark or file of pairs.")],
+    *,
+    checks: Checks,
+    kept: Annotated[
+        Path | None, typer.Option(help="Write the rows without a reason: .jsonl or .jsonl.gz.")
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit 1 for any reason, and for any refuted.")
+    ] = False,
+    output: flags.Root = Path("runs"),
+    loading: LoadingAnyLayout,
+    computing: ComputingLocally,
+    form: flags.Format = Form.TABLE,
+) -> None:
+    """Check whether a benchmark's pairs differ by their users' taste alone.
+
+    Each row is kept or has reasons; a filter that is not shown to see is no reason.
+    """
+    if kept is not None:
+        check_output(kept, "--kept")
+    settings = computing.settings()
+    (pairs,) = loading.load_all([benchmark], computing.seed)
+    with computing.session() as session, bars(session.ledger.progress) as display:
+        result = audit_pairs(
+            pairs,
+            adherence=checks.adherence,
+            gap=checks.gap,
+            blind=checks.blind,
+            apart=checks.apart,
+            against=checks.against or (),
+            scorers=checks.scorer or (),
+            embedder=checks.embedder,
+            root=output,
+            session=session,
+            settings=settings,
+            retry_unscored=computing.retry_unscored,
+            start=display.start,
+        )
+    if spent := session.ledger.line():
+        err.print(f"endpoints: {spent}", highlight=False)
+    show(audit_tables(result), form, result.document())
+    if kept is not None:
+        _write_kept(pairs, result, kept)
+    if strict and not result.clean:
+        raise typer.Exit(1)
+
+
+def _write_kept(pairs: Dataset, result: Audit, path: Path) -> None:
+    """Write the kept rows; raises `UnscoredError` where there is none."""
+    if not result.summary.kept:
+        raise UnscoredError(f"--kept {path}: no row is without a reason, so nothing is written")
+    with rows_file(path) as writer:
+        for row, of_row in zip(pairs.rows, result.rows, strict=True):
+            if of_row.kept:
+                writer.write(contract_row(row))
+    err.print(f"kept: {result.summary.kept:,} of {len(result.rows):,} rows to {path}")
