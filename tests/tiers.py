@@ -95,6 +95,7 @@ FULL = {
         "tests/construction/checks/test_checks_real.py",
         "tests/construction/own_text/test_construction_layouts.py",
         "tests/construction/own_text/test_construction_memory.py",
+        "tests/construction/sources/test_construction_sources_memory.py",
         "tests/data/test_data_memory.py",
         "docs/decoding.md",
         "docs/policy_accuracy.md",

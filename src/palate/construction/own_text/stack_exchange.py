@@ -28,10 +28,10 @@ def read_dump(files: list[Path]) -> Entries:
 def _entry(store: PostStore, answer: StoredPost) -> OwnTextEntry | Dropped:
     if answer.user is None:
         return Dropped(NO_AUTHOR)
-    asked = store.posts("post.id = ?", answer.parent)
-    if not asked:
+    parent = store.posts("post.id = ?", answer.parent)
+    if not parent:
         return Dropped(NO_QUESTION)
-    question = asked[0].full_text
+    question = parent[0].full_text
     earlier = store.posts(EARLIER, answer.user, answer.start, answer.parent, most=MOST_POSTS)
     return OwnTextEntry(
         id=answer.id,
@@ -42,23 +42,23 @@ def _entry(store: PostStore, answer: StoredPost) -> OwnTextEntry | Dropped:
         earlier=tuple(_earlier(store, post) for post in earlier),
         date=answer.date,
         category=answer.category,
-        attribution=_credit(asked[0], [answer, *earlier]),
+        attribution=_credit(parent[0], [answer, *earlier]),
         is_beside=True,
     )
 
 
 def _earlier(store: PostStore, answer: StoredPost) -> EarlierText:
-    (asked,) = store.posts("post.id = ?", answer.parent)
-    question = asked.full_text
+    (parent,) = store.posts("post.id = ?", answer.parent)
+    question = parent.full_text
     return EarlierText(
         id=answer.id,
         text=answer.text,
         question=question,
         source=question,
         date=answer.date,
-        attribution=_credit(asked, [answer]),
+        attribution=_credit(parent, [answer]),
     )
 
 
-def _credit(asked: StoredPost, answers: list[StoredPost]) -> str:
-    return f"question: {attribution([asked])}; answer: {attribution(answers)}"
+def _credit(parent: StoredPost, answers: list[StoredPost]) -> str:
+    return f"question: {attribution([parent])}; answer: {attribution(answers)}"
