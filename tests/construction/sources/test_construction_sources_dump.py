@@ -132,8 +132,9 @@ def test_a_dump_that_cannot_be_read_is_refused_with_its_line(
     with pytest.raises(DataError, match=words) as error, open_source(path, "stackexchange"):
         pass
     assert (error.value.file, error.value.line) == (str(path), line)
-    with pytest.raises(DataError, match=words):
-        list(read_dump([path]))
+    with pytest.raises(DataError, match=words) as error:
+        build_own_text(path, tmp_path / "p.jsonl", layout="stackexchange", root=None)
+    assert error.value.line == line
 
 
 def test_bad_rows_are_counted_and_a_cut_stream_is_not_skipped(tmp_path: Path) -> None:
@@ -142,6 +143,8 @@ def test_bad_rows_are_counted_and_a_cut_stream_is_not_skipped(tmp_path: Path) ->
         counts = source.stages[0].counts
     assert (counts.n_read, counts.n_kept) == (10, 8)
     assert counts.dropped == {"no question or answer": 1, "cannot be read": 1}
+    entries = list(read_dump(dump_files(folder)))
+    assert [entry.line for entry in entries if isinstance(entry, DataError)] == [3]
     path = folder / "Posts.xml.gz"
     path.write_bytes(gzip.compress(xml("posts", POSTS).encode())[:-20])
     with (

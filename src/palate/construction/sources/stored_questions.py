@@ -69,7 +69,7 @@ class StoredQuestions:
                 posts = self._store.earlier(user, ask_post.start)
                 credit = _credit(ask_post, posts)
                 if partner := partner_of(
-                    question, posts[0].user_id, [post.post for post in posts], credit
+                    question, str(posts[0].user_id), [post.post for post in posts], credit
                 ):
                     return partner
         return None
@@ -78,7 +78,7 @@ class StoredQuestions:
         earlier = self._store.earlier(ask_post.user, ask_post.start)
         return Question(
             id=ask_post.id,
-            user_id=ask_post.user_id,
+            user_id=str(ask_post.user_id),
             text=ask_post.title or "",
             category=ask_post.category,
             subset=self._subset,
