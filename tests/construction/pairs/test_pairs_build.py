@@ -252,3 +252,14 @@ def test_a_full_disk_is_exit_3(folder, server, monkeypatch) -> None:
     assert not (folder / "out" / "summary.json").exists()
     monkeypatch.setattr("palate.runs.manifest.write_json", full)
     assert build(folder, server, "-o", "other").returncode == 3
+
+
+def test_a_filter_that_sees_nothing_drops_nothing_and_the_card_says_so(folder, server) -> None:
+    done = build(folder, server, "--blind", "longest", "--apart", "0")
+    assert done.returncode == 0, done.stderr
+    summary = load(folder / "out").summary
+    assert summary.audit.unseen == ("blind",) and summary.couples == 6
+    card = (folder / "out" / "dataset" / "README.md").read_text()
+    assert "it is not shown to see, and counts for nothing" in card
+    assert "- `blind` prefers its text to the words shuffled: 0 of 12 times, not shown." in card
+    assert "`longest` chose these pairs: its own figures on them prove nothing." in card

@@ -56,14 +56,15 @@ def _findings(summary: PairsSummary) -> Iterator[str]:
         return
     for check in told.checks:
         of = f"{check.n_failed} of {check.n_checked} written rows fail"
-        why = told.unseen.get(check.name)
-        counts = f"; it counts for nothing, as {why}" if why else ""
+        unseen = check.name in told.unseen
+        counts = "; it is not shown to see, and counts for nothing" if unseen else ""
         yield f"`{check.name}`: " + (f"needs {check.needs}" if check.needs else f"{of}{counts}")
     for gap in told.gaps:
         yield f"Gaps of {gap.n_above} of {gap.n} written {gap.of} are above {gap.limit}."
     for sight in told.sights:
-        sees = f"`{sight.filter}` prefers its text to {sight.sees}"
-        yield f"{sees}: {sight.won} of {sight.n} times, {sight.finding}."
+        found = "shown" if sight.shown else "not shown"
+        sees = f"`{sight.filter}` prefers its text to {sight.other}"
+        yield f"{sees}: {sight.won} of {sight.n} times, {found}."
     if not summary.without_user:
         yield "Length and style are at ½ by law: each response is chosen once and rejected once."
     for finding in summary.without_user:
