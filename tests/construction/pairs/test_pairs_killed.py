@@ -41,7 +41,7 @@ def build(folder: Path, model: str) -> None:
 
 def killed_at(point: int, folder: Path, model: str) -> None:
     """Kill this process when it opens a file for writing for the so manieth time."""
-    import palate.files as files
+    from palate import files
 
     opened = iter(range(point))
     whole = files.whole_file

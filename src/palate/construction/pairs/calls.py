@@ -1,4 +1,4 @@
-"""How often each role of a build is asked at most."""
+"""The most calls of a build, by role."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from palate.evaluation import Work
 from palate.quality import RubricJudge, build_qualities
 from palate.scorers import is_baseline
 
-MOST_ASPECTS, TWINS = 6, 3
+MOST_ASPECTS, TRIALS = 6, 3
 """Aspects that a reader is asked for; sorts of answers that a blind scorer is tried on."""
 
 
@@ -23,7 +23,7 @@ def most_calls(drafts: Sequence[PairDraft], options: PairsOptions, work: Work) -
     aspects = [len(question.gold.aspects) for question in questions]
     judged = 0
     if options.blind and not is_baseline(options.blind):
-        judged += 2 * (len(questions) + TWINS * min(LEAST, len(questions)))
+        judged += 2 * (len(questions) + TRIALS * min(LEAST, len(questions)))
     if options.adherence and drafts:
         (measure,) = build_qualities([options.adherence], work.session, work.settings)
         if isinstance(measure, RubricJudge):  # both answers, own and third rubrics, then two posts

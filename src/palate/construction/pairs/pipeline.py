@@ -9,9 +9,9 @@ from pathlib import Path
 
 from palate.benchmarks import Dataset
 from palate.benchmarks.dataset import as_mirrored
+from palate.construction.checks import Audit, audit
 from palate.construction.checks.blind import check_blind
 from palate.construction.checks.gap import read_limit
-from palate.construction.checks.pipeline import Audit, audit
 from palate.construction.checks.standing import without_user
 from palate.construction.own_text.pipeline import hash_of_file
 from palate.construction.pairs.calls import most_calls
