@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from palate.cli import options as flags
+from palate.cli.audit import RowChecks
 from palate.cli.compute_options import Devices
 from palate.cli.console import bars, err, show, show_text, width
 from palate.cli.flatten import flatten_options
@@ -26,7 +27,6 @@ from palate.stores import cache_folder
 
 DEFAULT = {name: field.default for name, field in PairsOptions.model_fields.items()}
 _models = partial(typer.Option, rich_help_panel="Who reads and writes")
-_checks = partial(typer.Option, rich_help_panel="Which pairs stay")
 
 
 @dataclass(frozen=True)
@@ -54,34 +54,13 @@ class AnswerOptions:
     ] = DEFAULT["drafts"]
 
 
-@dataclass(frozen=True)
-class DroppingOptions:
-    """What the audit's checks of rows need."""
-
-    adherence: Annotated[
-        str | None, _checks(help="Measure of quality that tells how far an answer meets a rubric.")
-    ] = None
-    gap: Annotated[
-        str, _checks(help="What adherence must gain: null:QUANTILE of third users', or a number.")
-    ] = DEFAULT["gap"]
-    blind: Annotated[
-        str | None, _checks(help="Scorer or judge that is shown nothing of the user.")
-    ] = None
-    apart: Annotated[
-        float | None, _checks(help="Margin over which a blind scorer calls one answer better.")
-    ] = None
-    against: Annotated[
-        list[Path] | None, _checks(help="File that must share no 13 words; may be repeated.")
-    ] = None
-
-
 @flatten_options
 def pairs(
     source: Annotated[Path, typer.Argument(help="File, or the folder that it lies in.")],
     *,
     layout: Annotated[str, typer.Option(help=f"{', '.join(LAYOUTS[:-1])} or {LAYOUTS[-1]}.")],
     answered: AnswerOptions,
-    dropping: DroppingOptions,
+    checks: RowChecks,
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder of the result.")],
     root: Annotated[
         Path, typer.Option(help="Folder under which runs of a blind scorer are kept.")
@@ -107,7 +86,7 @@ def pairs(
     Replies are kept as they come: the same or a larger call goes on from there.
     """
     settings = devices.settings()
-    given = asdict(answered) | asdict(dropping) | {"against": dropping.against or ()}
+    given = asdict(answered) | asdict(checks) | {"against": checks.against or ()}
     options = PairsOptions(
         layout=layout,
         keep_ids=keep_ids,
@@ -143,5 +122,5 @@ def pairs(
     if not build.summary.pairs:
         stages = build.summary.stages
         reasons = dropped_by_row(stages, dict.fromkeys(stage.of for stage in stages))
-        counts = "; ".join(f"{most_common(n, of)}" for of, n in reasons.items() if n)
+        counts = "; ".join(most_common(n, of) for of, n in reasons.items() if n)
         raise UnscoredError(f"no pair is kept: {counts}")

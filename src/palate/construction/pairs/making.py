@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import count
 from typing import Any
 
 from palate.answers import ShownParts, build_policy, shown_to_policy
@@ -43,13 +44,17 @@ class PairMaker:
         Raises `UsageError` where mirror users are wanted and there is but one user.
         """
         drafts: Iterable[PairDraft] = map(PairDraft, source.questions())
-        most = self._options.limit
-        if most is not None:
-            limit = Stage("limit", "questions", _first(most))
-            drafts = list(limit.run(drafts))
+        limits: list[Stage[PairDraft, PairDraft]] = []
+        if (most := self._options.limit) is not None:
+            places, beyond = count(), f"beyond --limit {most}"
+            limits.append(
+                Stage.by_reason(
+                    "limit", "questions", lambda _: beyond if next(places) >= most else None
+                )
+            )
+            drafts = limits[0].run(drafts)
         drafts = list(drafts)
-        self.stages += [stage.counts for stage in source.stages]
-        self.stages += [limit.counts] if most is not None else []
+        self.stages += [stage.counts for stage in (*source.stages, *limits)]
         if self._mirrored and drafts:
             read = len(drafts)
             drafts = self._through(Stage("partner", "questions", self._partners(source)), drafts)
@@ -75,12 +80,8 @@ class PairMaker:
         self, drafts: Sequence[PairDraft], reasons: Sequence[str | None]
     ) -> list[PairDraft]:
         """Return the drafts without a reason to be dropped."""
-
-        def check(rows: Iterator[PairDraft]) -> Iterator[PairDraft | Dropped]:
-            for draft, reason in zip(rows, reasons, strict=True):
-                yield Dropped(reason) if reason else draft
-
-        return self._through(Stage("checks", self.of, check), drafts)
+        left = iter(reasons)
+        return self._through(Stage.by_reason("checks", self.of, lambda _: next(left)), drafts)
 
     def _through(
         self, stage: Stage[PairDraft, PairDraft], drafts: Iterable[PairDraft]
@@ -97,14 +98,13 @@ class PairMaker:
         return going_on
 
     def _refuse_unread(self, drafts: Iterable[PairDraft]) -> None:
-        if self._reader is None:
-            for draft in drafts:
-                for question in draft.questions:
-                    if not question.gold.aspects:
-                        raise UsageError(
-                            f"question {draft.question.id!r}: user {question.user_id!r} has no "
-                            "rubric_aspects for it; name a --reader"
-                        )
+        questions = [question for draft in drafts for question in draft.questions]
+        unread = next((question for question in questions if not question.gold.aspects), None)
+        if self._reader is None and unread is not None:
+            raise UsageError(
+                f"question {unread.id!r}: user {unread.user_id!r} has no rubric_aspects for it; "
+                "name a --reader"
+            )
 
     def _partners(self, source: QuestionSource) -> Outcomes:
         couples: set[tuple[frozenset[str], str]] = set()
@@ -135,26 +135,18 @@ class PairMaker:
             lacking = [question for question in questions if not question.gold.aspects]
             outcomes: Iterator[Any] = iter(())
             if self._reader is not None and lacking:
-                outcomes = iter(
-                    read_aspects(
-                        self._reader,
-                        [subject_of(question) for question in lacking],
-                        self._options.attempts,
-                        self._work.session.store,
-                        self._work.start(f"{self._options.reader}, {side} rubrics"),
-                    )
-                )
+                subjects = [subject_of(question) for question in lacking]
+                progress = self._work.start(f"{self._options.reader}, {side} rubrics")
+                most, store = self._options.attempts, self._work.session.store
+                outcomes = iter(read_aspects(self._reader, subjects, most, store, progress))
             for draft, lacked in zip(drafts, questions, strict=True):
                 aspects = lacked.gold.aspects or next(outcomes)
                 if isinstance(aspects, Dropped):
                     yield aspects
                 else:
                     gold = lacked.gold.model_copy(update={"aspects": aspects})
-                    question = lacked.model_copy(update={"gold": gold})
-                    if side == "question":
-                        yield draft._replace(question=question)
-                    else:
-                        yield draft._replace(mirror=question)
+                    read_question = lacked.model_copy(update={"gold": gold})
+                    yield PairDraft(**{**draft._asdict(), side: read_question})
 
         return read
 
@@ -192,11 +184,3 @@ def _side(draft: PairDraft, shown: ShownParts | None) -> WriterSubject:
         rejected_parts=parts[-1],
         violate=draft.mirror is None,
     )
-
-
-def _first(most: int) -> Outcomes:
-    def first(drafts: Iterator[PairDraft]) -> Iterator[PairDraft | Dropped]:
-        for k, draft in enumerate(drafts):
-            yield draft if k < most else Dropped(f"beyond --limit {most}")
-
-    return first

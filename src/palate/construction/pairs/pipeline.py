@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from palate.benchmarks import Dataset
@@ -21,7 +21,7 @@ from palate.construction.pairs.drafts import PairDraft
 from palate.construction.pairs.making import PairMaker
 from palate.construction.pairs.options import FOR_ONCE, PairsOptions
 from palate.construction.pairs.result import PairsBuild, PairsRow, PairsSummary
-from palate.construction.sources import open_source
+from palate.construction.sources import QuestionSource, open_source
 from palate.construction.sources.stack_exchange import dump_files
 from palate.data import files_of
 from palate.errors import RunError, writing
@@ -61,12 +61,7 @@ def build_pairs(
     work = Work.of(session, settings, root, start=start)
     maker = _maker(options, work)
     with (
-        open_source(
-            source,
-            options.layout,
-            keep_ids=options.keep_ids,
-            skip_bad_rows=options.skip_bad_rows,
-        ) as questions,
+        _opened(source, options) as questions,
         _begun(output, source, options, maker, work) as manifest,
     ):
         drafts = maker.drafts_of(questions)
@@ -86,13 +81,13 @@ def plan_pairs(
     """Return how often reader, writers and judge are asked at most; nothing is asked or written."""
     work = Work.of(session, settings)
     maker = _maker(options, work)
-    with open_source(
-        Path(source),
-        options.layout,
-        keep_ids=options.keep_ids,
-        skip_bad_rows=options.skip_bad_rows,
-    ) as questions:
+    with _opened(Path(source), options) as questions:
         return most_calls(maker.drafts_of(questions), options, work)
+
+
+def _opened(source: Path, options: PairsOptions) -> AbstractContextManager[QuestionSource]:
+    ids, skip = options.keep_ids, options.skip_bad_rows
+    return open_source(source, options.layout, keep_ids=ids, skip_bad_rows=skip)
 
 
 def _maker(options: PairsOptions, work: Work) -> PairMaker:
@@ -142,18 +137,10 @@ def _audited(
 ) -> Audit | None:
     if not written:
         return None
-    return audit(
-        _dataset(written, name),
-        adherence=options.adherence,
-        gap=options.gap,
-        blind=options.blind,
-        apart=options.apart,
-        against=options.against,
-        root=work.root,
-        session=work.session,
-        settings=work.settings,
-        start=work.start,
-    )
+    checks = ("adherence", "gap", "blind", "apart", "against")
+    given = {name: getattr(options, name) for name in checks}
+    given |= {"root": work.root, "session": work.session, "settings": work.settings}
+    return audit(_dataset(written, name), start=work.start, **given)
 
 
 def _reasons(drafts: Sequence[PairDraft], audited: Audit) -> list[str | None]:

@@ -14,18 +14,17 @@ from palate.reports.page.names import Names
 from palate.reports.page.parts import Text
 from palate.reports.table import Table, breaks_between
 
-COUNTS = {"pairs": "pairs", "couples": "couples", "users": "users", "questions": "questions"}
+COUNTS = ("pairs", "couples", "users", "questions")
 
 
 def tables(build: PairsBuild) -> list[Table]:
     """Return yields, what every stage kept, and what was dropped and why."""
     told = build.summary
-    yields = [[count(getattr(told, field)) for field in COUNTS.values()]]
+    yields = [[count(getattr(told, field)) for field in COUNTS]]
     stages = [
-        [stage.stage, stage.of, *map(count, (stage.n_read, stage.n_kept)),
-         count(stage.n_read - stage.n_kept)]
-        for stage in told.stages
-    ]  # fmt: skip
+        [each.stage, each.of, *map(count, (each.n_read, each.n_kept, each.n_read - each.n_kept))]
+        for each in told.stages
+    ]
     dropped = [
         (stage.stage, stage.of, reason, count(n))
         for stage in told.stages
