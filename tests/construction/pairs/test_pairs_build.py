@@ -98,6 +98,7 @@ def test_the_card_says_how_they_were_made_and_what_nobody_checked(folder, server
     assert card.data.license == "cc-by-4.0" and card.data.size_categories == ["n<1K"]
     assert "**Checked by people: no.**" in card.text
     assert "6 mirrored couples" in card.text
+    assert "127.0.0.1" not in card.text and "| api:scripted?retries=0 | 6 |" in card.text
     assert "In 0 of the couples the second user never asked" in card.text
     assert "| partner | questions | 12 | 6 | in a couple already: 6 |" in card.text
 
@@ -263,3 +264,11 @@ def test_a_filter_that_sees_nothing_drops_nothing_and_the_card_says_so(folder, s
     assert "it is not shown to see, and counts for nothing" in card
     assert "- `blind` prefers its text to the words shuffled: 0 of 12 times, not shown." in card
     assert "`longest` chose these pairs: its own figures on them prove nothing." in card
+
+
+def test_the_folder_of_the_data_set_is_evaluated_and_length_tells_nothing(folder, server) -> None:
+    build(folder, server)
+    done = palate("evaluate", "-b", "out/dataset", "-s", "longest", "--format", "json", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    (run,) = {run["scorer"]: run for run in json.loads(done.stdout)["runs"]}.values()
+    assert run["accuracy"]["value"] == 0.5 and run["n_pairs"] == 12

@@ -7,10 +7,12 @@ from importlib.resources import files
 from typing import Any
 
 from palate.construction.pairs.result import PairsSummary
+from palate.specs import Spec
 
 CARD = "README.md"
 TAGS = ["palate", "preference", "personalization", "synthetic"]
 SIZES = {1_000: "n<1K", 10_000: "1K<n<10K", 100_000: "10K<n<100K"}
+SPECS = {"reader", "writers", "adherence", "blind"}
 NOT_OPTIONS = {"benchmark", "fingerprints"}
 
 
@@ -33,7 +35,7 @@ def card_of(
         license=licence, pretty_name=summary.benchmark, tags=TAGS, size_categories=[size]
     )
     options = {
-        name.replace("_", " "): _words(value)
+        name.replace("_", " "): _words(value, name in SPECS)
         for name, value in identity.items()
         if name not in NOT_OPTIONS and value not in (None, False, [], ())
     }
@@ -43,6 +45,7 @@ def card_of(
         template_str=template,
         summary=summary,
         options=options,
+        writers={_public(spec): n for spec, n in summary.writers.items()},
         findings=[*_findings(summary)],
         licence=licence,
         attributed=attributed,
@@ -70,8 +73,14 @@ def _findings(summary: PairsSummary) -> Iterator[str]:
     for finding in summary.without_user:
         yield f"`{finding.scorer}` without the user: {finding.accuracy.value}; {finding.words}."
     for filtered_by in filter(None, (told.adherence, told.blind)):
-        yield f"`{filtered_by}` chose these pairs: its own figures on them prove nothing."
+        yield f"`{_public(filtered_by)}` chose these pairs: its own figures on them prove nothing."
 
 
-def _words(value: object) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+def _words(value: object, is_spec: bool) -> str:
+    values = value if isinstance(value, list | tuple) else [value]
+    return ", ".join(_public(str(each)) if is_spec else str(each) for each in values)
+
+
+def _public(spec: str) -> str:
+    """Return a spec without the address of an endpoint."""
+    return str(Spec.parse(f"model:{spec}").having(base_url=None)).removeprefix("model:")
