@@ -75,7 +75,8 @@ def test_a_killed_build_asks_for_what_lacks_alone(tmp_path) -> None:
         asked = Counter(model.prompts)
         expected = dataset(whole)
         assert len(expected) == 2 and sum(asked.values()) == 24, "8 readings, 2 drafts of 8 sides"
-        places = sorted(rng("killed").choice(60, POINTS, replace=False).tolist())
+        # Samples, then manifest, the audit's three files, data, card, rows and summary.
+        places = sorted(rng("killed").choice(24 + 8, POINTS, replace=False).tolist())
         ended = 0
         for point in places:
             folder = tmp_path / f"at-{point}"
@@ -93,4 +94,4 @@ def test_a_killed_build_asks_for_what_lacks_alone(tmp_path) -> None:
             again = Counter(model.prompts[before:])
             assert set(again) <= set(asked) and max([0, *again.values()]) <= 1
             assert len(again) == sum(asked.values()) - there, "what was kept is not sent again"
-        assert ended < POINTS // 2, "most points lie within the build"
+        assert ended <= 2, "the points lie within the build"
