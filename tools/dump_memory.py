@@ -19,17 +19,23 @@ from datetime import datetime, timedelta
 from itertools import islice
 from pathlib import Path
 
-from own_text_memory import peak_mib, words
+from own_text_memory import WORDS, peak_mib
 
 from palate.construction.sources import open_source
 
 POST_WORDS, ANSWERS, PARTNERS = 200, 2, 500
 POSTS_PER_USER = 20
+VOCABULARY = [f"w{k}" for k in range(WORDS)]
 FIRST = datetime(2010, 1, 1)
 ROW = (
     '  <row Id="{id}" PostTypeId="{sort}" {more} CreationDate="{day}" OwnerUserId="{user}" '
     'Body="&lt;p&gt;{text}&lt;/p&gt;&#xA;" />\n'
 )
+
+
+def words(stream: random.Random, n: int) -> str:
+    """Return so many made-up words."""
+    return " ".join(stream.choices(VOCABULARY, k=n))
 
 
 def write(path: Path, size: int) -> None:

@@ -185,3 +185,21 @@ def test_the_real_dump_gives_the_known_counts(real_data: Path) -> None:
         authors[answer.question].add(answer.user)
     rows = [a for a in answers if a.earlier and len(authors[a.question]) > 1]
     assert (len(rows), len({row.user for row in rows})) == (620, 77)
+
+
+def test_a_row_that_never_ends_is_refused_before_it_is_all_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("palate.construction.sources.xml_rows.MAX_LINE", 2**20)
+    path = tmp_path / "Posts.xml"
+    path.write_text(f'<posts>\n<row Id="1" Body="{"a" * 2**22}', encoding="utf-8")
+    with pytest.raises(DataError, match="the row is over 1 MiB") as error:
+        open_source(path, "stackexchange").__enter__()
+    assert error.value.line == 2
+
+
+def test_a_dump_without_authors_has_no_question(tmp_path: Path) -> None:
+    folder = write(tmp_path, [post(1, None, "2018-01-01", "Why?", Title="Why?")])
+    with open_source(folder, "stackexchange") as source:
+        assert (list(source.questions()), source.n_askers) == ([], 0)
+        assert source.stages[1].counts.dropped == {"the author is gone": 1}

@@ -44,7 +44,7 @@ class StoredQuestions:
         listed = store.db.execute(
             "SELECT first, n FROM users WHERE first IS NOT NULL ORDER BY first, n"
         ).fetchall()
-        self._first, self._users = np.array(listed, np.int64).T
+        self._first, self._users = np.array(listed, np.int64).reshape(-1, 2).T
 
     def questions(self) -> Iterator[Question]:
         """Yield the questions with a profile, in the order of the file."""
