@@ -58,6 +58,7 @@ FULL = {
     "kill sweeps": (
         "tests/test_files.py",
         "tests/construction/own_text/test_construction_killed.py",
+        "tests/construction/pairs/test_pairs_killed.py",
         "tests/uses/test_uses_decode_killed.py",
         "tests/uses/test_uses_best_of_n_killed.py",
         "tests/trainers/test_trainers_ppo_killed.py",
@@ -94,6 +95,7 @@ FULL = {
         "tests/construction/checks/test_checks_real.py",
         "tests/construction/own_text/test_construction_layouts.py",
         "tests/construction/own_text/test_construction_memory.py",
+        "tests/construction/sources/test_construction_sources_memory.py",
         "tests/data/test_data_memory.py",
         "docs/decoding.md",
         "docs/policy_accuracy.md",

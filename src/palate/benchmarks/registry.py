@@ -13,6 +13,8 @@ from palate.errors import BenchmarkError, SpecError, UsageError
 from palate.specs import Spec, load, registered
 
 GROUP = "palate.benchmarks"
+DATASET = "dataset"
+"""The folder of a build that holds its rows."""
 
 
 def list_benchmarks() -> list[Benchmark]:
@@ -40,8 +42,10 @@ def is_path(name: str) -> bool:
 def file_benchmark(path: str) -> Benchmark:
     """Declare the benchmark that is this file, or folder of shards, named after it.
 
-    >>> file_benchmark("data/wine.jsonl.gz").name
-    'wine'
+    The `dataset` of a build is named after the build.
+
+    >>> file_benchmark("data/wine.jsonl.gz").name, file_benchmark("builds/wine/dataset").name
+    ('wine', 'wine')
     """
 
     def load(options: LoadOptions) -> Dataset:
@@ -50,7 +54,7 @@ def file_benchmark(path: str) -> Benchmark:
         return read_dataset(path, name, options)
 
     place = Path(path) if Path(path).name.strip(".") else Path(path).resolve()
-    name = stem(place.name)
+    name = (place.resolve().parent.name or DATASET) if place.name == DATASET else stem(place.name)
     return Benchmark(name, f"rows of {place.name}", load, licence="as the file's")
 
 

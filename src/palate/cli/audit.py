@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from palate.benchmarks import Dataset
 from palate.cli import options as flags
 from palate.cli.completion import named
 from palate.cli.compute_options import ComputingLocally
@@ -16,7 +15,6 @@ from palate.cli.console import bars, err, show
 from palate.cli.data import contract_row
 from palate.cli.data_options import LoadingAnyLayout
 from palate.cli.flatten import flatten_options
-from palate.construction import Audit
 from palate.construction import audit as audit_pairs
 from palate.construction.checks.pipeline import GAP
 from palate.construction.writing import check_output, rows_file
@@ -38,7 +36,7 @@ class Checks:
         typer.Option(help="What a gap must be above: a number, or null:Q of third users' gaps."),
     ] = GAP
     blind: Annotated[
-        str | None, named(GROUP)(help="Scorer that is shown nothing, for what anybody prefers.")
+        str | None, typer.Option(help="Scorer that is shown nothing, for what anybody prefers.")
     ] = None
     apart: Annotated[
         float | None, typer.Option(help="By how many of its points one answer is better.")
@@ -98,17 +96,13 @@ def audit(
         err.print(f"endpoints: {spent}", highlight=False)
     show(audit_tables(result), form, result.document())
     if kept is not None:
-        _write_kept(pairs, result, kept)
+        if not result.summary.kept:
+            raise UnscoredError(f"--kept {kept}: no row is without a reason; nothing is written")
+        with rows_file(kept) as writer:
+            for row, checked in zip(pairs.rows, result.rows, strict=True):
+                if checked.kept:
+                    writer.write(contract_row(row))
     if strict and not result.clean:
+        n, refuted = len(result.rows) - result.summary.without_reason, result.summary.refuted
+        err.print(f"strict: {n:,} rows have a reason; refuted: {', '.join(refuted) or 'none'}")
         raise typer.Exit(1)
-
-
-def _write_kept(pairs: Dataset, result: Audit, path: Path) -> None:
-    """Write the kept rows; raises `UnscoredError` where there is none."""
-    if not result.summary.kept:
-        raise UnscoredError(f"--kept {path}: no row is without a reason, so nothing is written")
-    with rows_file(path) as writer:
-        for row, of_row in zip(pairs.rows, result.rows, strict=True):
-            if of_row.kept:
-                writer.write(contract_row(row))
-    err.print(f"kept: {result.summary.kept:,} of {len(result.rows):,} rows to {path}")

@@ -25,7 +25,9 @@ from palate.session import Session
 class OwnTextOptions:
     """What is read, and which texts stand against the user's own."""
 
-    layout: Annotated[str, typer.Option(help="lamp, longlamp, or rows: palate's own.")]
+    layout: Annotated[
+        str, typer.Option(help="lamp, longlamp, stackexchange, or rows: palate's own.")
+    ]
     rejected: Annotated[
         str,
         typer.Option(

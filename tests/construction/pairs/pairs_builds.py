@@ -1,4 +1,4 @@
-"""What tests of builds of pairs share: rows without answers, and a chat server that has a script."""
+"""Rows without answers, and a chat server that has a script: for tests of builds of pairs."""
 
 from __future__ import annotations
 

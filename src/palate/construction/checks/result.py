@@ -6,12 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from palate.construction.checks.row_check import CheckResult
-from palate.metrics import Estimate, equivalence
 from palate.records import Record
 from palate.runs import Gain, RecordResult, ReportedEstimate
-
-Seen = Literal["shown", "not shown"]
 
 
 class CheckCount(Record):
@@ -20,24 +16,10 @@ class CheckCount(Record):
     name: str
     n_checked: int
     n_failed: int
-    needs: str | None = None
+    needs: str | None
     """What is missing where no row could be checked."""
-    counts: bool = True
-    """False where it was not shown to see, so that no row has it as a reason."""
-    verbatim: tuple[int, int] | None = None
+    verbatim: tuple[int, int] | None
     """Of `quote`: how many evidences are quotations, and how many there are."""
-
-    @classmethod
-    def of(cls, check: CheckResult, counts: bool) -> CheckCount:
-        """Count what a check says."""
-        return cls(
-            name=check.name,
-            n_checked=check.n_checked,
-            n_failed=sum(detail is not None for detail in check.details),
-            needs=check.needs,
-            counts=counts,
-            verbatim=check.verbatim,
-        )
 
 
 class GapLimit(Record):
@@ -47,49 +29,34 @@ class GapLimit(Record):
     n: int
     n_above: int
     limit: float | None
-    """What a gap must be above; None where there are no third users."""
+    """None where there are no third users to compare with."""
     n_null: int
     """Gaps under third users' rubrics."""
-    mean: float | None
 
 
 class Sight(Record):
     """How often a filter prefers a text to one that it must see to be worse."""
 
     filter: Literal["blind", "gap", "rubric"]
-    sees: str
-    """What it is held against."""
+    other: str
     won: int
     """Ties are lost, and so is what is unscored."""
     n: int
     low: float | None
     """Lower end of the 95 % Wilson interval; None below 30 rows."""
     high: float | None
-    finding: Seen
-    """shown: the lower end is above ½."""
+    shown: bool
+    """Whether the lower end is above ½."""
 
 
 class BlindFinding(Record):
-    """What a scorer that knows nothing of the user makes of the pairs."""
+    """Whether a scorer that knows nothing of the user is at ½, within 0.05."""
 
     scorer: str
     accuracy: ReportedEstimate
     finding: Literal["shown", "refuted", "not shown"]
-    """Whether it is at ½, within 0.05."""
     p: float | None
     words: str
-
-    @classmethod
-    def of(cls, scorer: str, estimate: Estimate) -> BlindFinding:
-        """Hold an accuracy against ½."""
-        tested = equivalence(estimate)
-        return cls(
-            scorer=scorer,
-            accuracy=ReportedEstimate.of(estimate),
-            finding=tested.finding,
-            p=tested.p,
-            words=tested.words("pairs"),
-        )
 
 
 class Standing(Record):
@@ -97,16 +64,14 @@ class Standing(Record):
 
     scorer: str
     context: str
-    accuracy: ReportedEstimate
-    nothing: ReportedEstimate | None
-    """Shown nothing, or with the state of nobody."""
-    stranger: ReportedEstimate | None
+    accuracy: tuple[ReportedEstimate | None, ReportedEstimate, ReportedEstimate | None]
+    """Shown nothing, the user's, and a stranger's."""
     identity: Gain | None
     finding: str
 
 
 class AuditSummary(Record):
-    """Everything `palate audit` prints."""
+    """Everything `palate audit` prints but the rows."""
 
     benchmark: str
     rows: int
@@ -121,8 +86,8 @@ class AuditSummary(Record):
     blind: str | None
     gaps: tuple[GapLimit, ...]
     sights: tuple[Sight, ...]
-    unseen: Mapping[str, str]
-    """By filter that counts for nothing: why."""
+    unseen: tuple[str, ...]
+    """Filters that are not shown to see: they count for nothing."""
     without_user: tuple[BlindFinding, ...]
     """Empty where all rows are mirrored: there they are at ½ by law."""
     standings: tuple[Standing, ...]
@@ -138,11 +103,10 @@ class AuditRow(Record):
 
     id: str
     reasons: tuple[str, ...]
-    """Checks that it fails, in their order, of those that count."""
+    """Checks that it fails, of those that count."""
     details: Mapping[str, str]
     """By check, also of those that count for nothing: what is wrong, without any text of it."""
     kept: bool
-    """Whether the row, and its couple's other one, are without a reason."""
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ says anything of the pairs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,45 +19,37 @@ from palate.construction.checks.gap import Gaps
 from palate.construction.checks.result import Sight
 from palate.errors import EndpointError
 from palate.evaluation import Work, evaluated
-from palate.quality import QualityMetric, build_quality, rate_samples
-from palate.records import Judge, Outcome, PreferencePair, Scorer, normal_form
+from palate.quality import QualityMetric, rate_samples
+from palate.records import Outcome, PreferencePair, normal_form
 from palate.runs import VerdictRow
 from palate.seeding import rng, shuffled
 from palate.words import cut_words, is_unspaced, split_words
 
 LEAST = 30
-"""Rows that a filter is tried on: at 21 of 30 the lower Wilson end is above ½."""
-SHORT = 30
-SHUFFLED, SHORTENED, ELSEWHERE = (
-    "the words shuffled",
-    f"the first {SHORT} words",
-    "another question's answer",
-)
-Filter = Literal["blind", "gap", "rubric"]
+"""Rows that a filter is tried on, at least: with 21 of 30 won the lower end is above ½."""
+SHUFFLED, SHORTENED = "the words shuffled", f"the first {LEAST} words"
+ELSEWHERE = "another question's answer"
 
 
-def share_won(name: Filter, sees: str, wins: Sequence[bool] | NDArray[np.bool_]) -> Sight:
+def share_won(
+    name: Literal["blind", "gap", "rubric"], other: str, wins: Sequence[bool] | NDArray[np.bool_]
+) -> Sight:
     """Return the share of rows won with its Wilson interval, which needs 30 rows.
 
-    >>> share_won("gap", "a third user's rubric", [True] * 21 + [False] * 9).finding
-    'shown'
+    >>> share_won("gap", "a third user's rubric", [True] * 21 + [False] * 9).shown
+    True
     """
     from scipy.stats import binomtest  # slow to import
 
     n, won = len(wins), int(np.sum(wins))
-    low, high = binomtest(won, n).proportion_ci(method="wilson") if n >= LEAST else (None, None)
-    return Sight(
-        filter=name,
-        sees=sees,
-        won=won,
-        n=n,
-        low=None if low is None else float(low),
-        high=None if high is None else float(high),
-        finding="shown" if low is not None and low > 0.5 else "not shown",
-    )
+    ends: dict[str, Any] = {"low": None, "high": None}
+    if n >= LEAST:
+        ends = binomtest(won, n).proportion_ci(method="wilson")._asdict()
+    above = (ends["low"] or 0) > 0.5
+    return Sight(filter=name, other=other, won=won, n=n, **ends, shown=above)
 
 
-def blind_sights(pairs: Dataset, blind: str | Scorer | Judge, work: Work) -> list[Sight]:
+def blind_sights(pairs: Dataset, blind: str, work: Work) -> list[Sight]:
     """Return how often a blind scorer prefers chosen answers to each twin of theirs.
 
     A judge must prefer them in both orders. The verdicts are an ordinary run, kept under the
@@ -66,11 +58,11 @@ def blind_sights(pairs: Dataset, blind: str | Scorer | Judge, work: Work) -> lis
     against = twins(pairs, work.settings.seed)
     wins: dict[str, list[bool]] = {SHUFFLED: [], SHORTENED: [], ELSEWHERE: []}
     if against.rows:
-        run = evaluated(blind, against, "none", work, progress=work.start(f"{blind} on twins"))
+        run = evaluated(blind, against, "none", work, progress=work.start(f"{blind}, twins"))
         if run.outages:
             raise EndpointError(
-                f"{run.summary.scorer}: {run.outages} of {len(against.rows)} twins got no answer; "
-                "what came is kept, run the same command again"
+                f"{blind}: {run.outages} of {len(against.rows)} twins got no answer; what came is "
+                "kept, run the same command again"
             )
         for row in run.verdicts.rows:
             wins[row.subset].append(_won(row))
@@ -83,26 +75,21 @@ def twins(pairs: Dataset, seed: int) -> Dataset:
     An answer that is its own twin, such as a short one, is passed over for another.
     """
     answers = {normal_form(pair.chosen): pair for pair in shuffled(pairs.pairs, "twins", seed)}
-    drawn = list(answers.values())  # of many votes for one answer it is tried once
-    others = {
+    drawn = list(answers.values())  # an answer that many chose is tried once
+    twin_of: Mapping[str, Callable[[PreferencePair], str]] = {
         SHUFFLED: lambda pair: _shuffled(pair.chosen, seed),
-        SHORTENED: lambda pair: cut_words(pair.chosen, SHORT),
+        SHORTENED: lambda pair: cut_words(pair.chosen, LEAST),
         ELSEWHERE: lambda pair: _elsewhere(pair, drawn, seed),
     }
     rows = []
-    for kind, twin_of in others.items():
-        of_kind: list[PreferencePair] = []
-        for pair in drawn:
-            text = twin_of(pair)
-            if text and normal_form(text) != normal_form(pair.chosen):
-                changed = {"rejected": text, "subset": kind, "id": f"{pair.id} · {kind}"}
-                changed |= {"mirror_of": None, "responses": ()}
-                of_kind.append(pair.model_copy(update=changed))
-            if len(of_kind) == LEAST:
-                break
-        rows += of_kind
-    name = f"{pairs.name} twins"
-    return Dataset(name, tuple(rows), split="all", order_as_in_file=pairs.order_as_in_file)
+    for kind, twin in twin_of.items():
+        texts = ((pair, twin(pair)) for pair in drawn)
+        other = (both for both in texts if normal_form(both[1]) != normal_form(both[0].chosen))
+        for _, (pair, text) in zip(range(LEAST), other, strict=False):
+            changed = {"id": f"{pair.id} · {kind}", "rejected": text, "subset": kind}
+            bare = {"mirror_of": None, "responses": ()}
+            rows.append(pair.model_copy(update=changed | bare))
+    return Dataset(f"{pairs.name} twins", tuple(rows), split="all")
 
 
 def _shuffled(text: str, seed: int) -> str:
@@ -113,61 +100,58 @@ def _shuffled(text: str, seed: int) -> str:
 def _elsewhere(pair: PreferencePair, drawn: Sequence[PreferencePair], seed: int) -> str:
     start = int(rng("elsewhere", seed, pair.id).integers(len(drawn)))
     around = (*drawn[start:], *drawn[:start])
-    return next((other.chosen for other in around if other.normal_key != pair.normal_key), "")
+    return next((p.chosen for p in around if p.normal_key != pair.normal_key), pair.chosen)
 
 
 def _won(row: VerdictRow) -> bool:
-    orders = [order or 0.0 for order in row.orders]
-    return row.outcome is Outcome.CHOSEN and all(order > 0 for order in orders)
+    return row.outcome is Outcome.CHOSEN and all((order or 0) > 0 for order in row.orders)
 
 
 def adherence_sight(gaps: Gaps) -> Sight:
     """Return how often a chosen answer meets its own user's rubric better than a third user's."""
-    chosen = (
-        np.stack([gaps.own[:, 0], gaps.third[:, 0, 0]]) if gaps.third.size else np.zeros((2, 0))
-    )
-    chosen = chosen[:, ~np.isnan(chosen).any(axis=0)]
-    return share_won("gap", "a third user's rubric", chosen[0] > chosen[1])
+    drawn = gaps.third[:, :1, 0]  # of several third users the first
+    both = np.hstack([gaps.own[:, :1], drawn])[~np.isnan(drawn).any(axis=1)]
+    own, third = both[~np.isnan(both).any(axis=1)].T if drawn.size else np.zeros((2, 0))
+    return share_won("gap", "a third user's rubric", own > third)
 
 
-def rubric_sight(pairs: Dataset, adherence: str | QualityMetric, work: Work) -> Sight | None:
+def rubric_sight(pairs: Dataset, measure: QualityMetric, work: Work) -> list[Sight]:
     """Return how often the posts that a rubric does not quote meet it better than a third user's.
 
     As many posts of each, drawn by the seed, are rated as one text; the evidence is left out of
-    the rubric. None for a measure that reads no rubric.
+    the rubric. Nothing for a measure that reads no rubric.
     """
-    measure = adherence
-    if isinstance(measure, str):
-        measure = build_quality(measure, work.session, work.settings)
     if "aspects" not in measure.needs:
-        return None
-    drawn = list(_posts(pairs, work.settings.seed))
-    rows = tuple(row for row, _ in drawn)
+        return []
+    rows, texts = [], []
+    for row, *both in _posts(pairs, work.settings.seed):
+        rows.append(row)
+        texts.append(tuple(Sample("\n\n".join(posts)) for posts in both))
     wins: Sequence[bool] | NDArray[np.bool_] = []
     if rows:
-        samples = Samples(
-            pairs.name, tuple(row.id for row in rows), tuple(both for _, both in drawn)
-        )
-        store, again = work.session.store, work.retry_unscored
-        of = replace(pairs, rows=rows)
-        start = work.start(f"{measure.spec} of posts")
-        values = rate_samples(measure, samples, of, store, start, retry_unscored=again).values
-        wins = values[:, 0] > values[:, 1]
-    return share_won("rubric", "a third user's posts", wins)
+        own, third = rate_samples(
+            measure,
+            Samples(pairs.name, tuple(row.id for row in rows), tuple(texts)),
+            replace(pairs, rows=tuple(rows)),
+            work.session.store,
+            work.start(f"{measure.spec} of posts"),
+            retry_unscored=work.retry_unscored,
+        ).values.T
+        wins = own > third
+    return [share_won("rubric", "a third user's posts", wins)]
 
 
-def _posts(pairs: Dataset, seed: int) -> Iterator[tuple[PreferencePair, tuple[Sample, Sample]]]:
+def _posts(pairs: Dataset, seed: int) -> Iterator[tuple[PreferencePair, list[str], list[str]]]:
+    # Yields a row whose rubric has no evidence, posts that it does not quote, a third user's posts.
     pools = pairs.user_pools(seed)
     for pair in pairs.pairs:
         third = pools[pair.subset].at(pair.id, pair.user_id).stranger("posts")
-        quotes = [normal_form(aspect.evidence) for aspect in pair.gold.aspects]
-        texts = [(post.text, normal_form(post.text)) for post in pair.profile]
-        unquoted = [text for text, form in texts if not any(q and q in form for q in quotes)]
-        theirs = [] if third is None else [post.text for post in third.posts]
-        n = min(len(unquoted), len(theirs))
-        if n and pair.gold.aspects:
-            both = (shuffled(posts, "posts", seed, pair.id)[:n] for posts in (unquoted, theirs))
+        quotes = [quote for a in pair.gold.aspects if (quote := normal_form(a.evidence))]
+        forms = {post.text: normal_form(post.text) for post in pair.profile}
+        own = [text for text, form in forms.items() if not any(q in form for q in quotes)]
+        theirs = [post.text for post in third.posts] if third else []
+        if pair.gold.aspects and (n := min(len(own), len(theirs))):
             bare = tuple(a.model_copy(update={"evidence": ""}) for a in pair.gold.aspects)
             gold = pair.gold.model_copy(update={"aspects": bare})
-            mine, other = (Sample("\n\n".join(posts)) for posts in both)
-            yield pair.model_copy(update={"gold": gold}), (mine, other)
+            own, theirs = (shuffled(all_, "posts", seed, pair.id)[:n] for all_ in (own, theirs))
+            yield pair.model_copy(update={"gold": gold}), own, theirs

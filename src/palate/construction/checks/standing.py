@@ -8,10 +8,10 @@ from palate.benchmarks import Dataset
 from palate.comparison import Grid, findings_of
 from palate.construction.blind import MOST, PROBE, probe
 from palate.construction.checks.result import BlindFinding, Standing
-from palate.embeddings import Features, build_features, plain_item
+from palate.embeddings import build_features, plain_item
 from palate.evaluation import Work, evaluated
-from palate.metrics import Estimate, accuracy
-from palate.metrics.arrays import id_codes
+from palate.metrics import accuracy, equivalence
+from palate.metrics.arrays import FloatArray, id_codes
 from palate.runs import ReportedEstimate, Run
 
 
@@ -25,28 +25,32 @@ def without_user(pairs: Dataset, embedder: str | None, work: Work) -> tuple[Blin
     if pairs.mirrored:
         return ()
     runs = {name: evaluated(name, pairs, "none", work) for name in ("longest", "shortest")}
-    figures = {
-        name: accuracy(run.verdicts.values, run.verdicts.clusters) for name, run in runs.items()
-    }
-    beside = {PROBE: ["style"]} | (
-        {f"style and {embedder}": ["style", embedder]} if embedder else {}
-    )
-    for name, sources in beside.items():
-        features = build_features(sources, work.session, work.settings)
-        figures[name] = _probed(pairs, features, runs["longest"], work)
-    return tuple(BlindFinding.of(name, estimate) for name, estimate in figures.items())
+    values = {name: run.verdicts.values for name, run in runs.items()}
+    values[PROBE] = _probed(pairs, ["style"], work)
+    if embedder:
+        values[f"style and {embedder}"] = _probed(pairs, ["style", embedder], work)
+    clusters = runs["longest"].verdicts.clusters
+    findings = []
+    for scorer, right in values.items():
+        estimate = accuracy(right, clusters.take(np.arange(len(right))))
+        tested = equivalence(estimate)
+        figure, words = ReportedEstimate.of(estimate), tested.words("pairs")
+        finding = {"finding": tested.finding, "p": tested.p, "words": words}
+        findings.append(BlindFinding(scorer=scorer, accuracy=figure, **finding))
+    return tuple(findings)
 
 
-def _probed(pairs: Dataset, features: Features, run: Run, work: Work) -> Estimate:
+def _probed(pairs: Dataset, sources: list[str], work: Work) -> FloatArray:
     rows = pairs.pairs[:MOST]
     items = [plain_item(p.messages, text) for p in rows for text in (p.chosen, p.rejected)]
-    table = features.table(items, work.start(" and ".join(features.specs)))
-    # What is too long for a model tells nothing by it.
-    sides = np.nan_to_num(table).reshape(len(rows), 2, -1)
-    missing = np.isnan(table).reshape(len(rows), 2, -1).any(axis=1, keepdims=True)
-    users, questions = (id_codes(ids)[0] for ids in zip(*((p.user_id, p.key) for p in rows)))
-    values = probe(np.where(missing, 0, sides), users, questions, work.settings.seed)
-    return accuracy(values, run.verdicts.clusters.take(np.arange(len(rows))))
+    features = build_features(sources, work.session, work.settings)
+    table = features.table(items, work.start(" and ".join(sources)))
+    sides = table.reshape(len(rows), 2, -1)
+    # Where a text is too long for a model, its vector tells nothing.
+    sides[np.broadcast_to(np.isnan(sides).any(axis=1, keepdims=True), sides.shape)] = 0
+    users, _ = id_codes([pair.user_id for pair in rows])
+    questions, _ = id_codes([pair.key for pair in rows])
+    return probe(sides, users, questions, work.settings.seed)
 
 
 def standings(grid: Grid) -> tuple[Standing, ...]:
@@ -55,9 +59,7 @@ def standings(grid: Grid) -> tuple[Standing, ...]:
         Standing(
             scorer=each.scorer,
             context=each.context,
-            accuracy=each.run.summary.accuracy,
-            nothing=_accuracy(each.nothing),
-            stranger=_accuracy(each.stranger),
+            accuracy=(_accuracy(each.nothing), each.run.summary.accuracy, _accuracy(each.stranger)),
             identity=each.identity,
             finding=each.word,
         )

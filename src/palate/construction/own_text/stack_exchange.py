@@ -10,6 +10,7 @@ from palate.construction.sources.post_store import MOST_POSTS, PostStore, Stored
 from palate.construction.sources.stack_exchange import store_dump
 from palate.construction.sources.stored_questions import NO_AUTHOR
 from palate.construction.stage import Dropped
+from palate.errors import DataError
 
 NO_QUESTION = "its question is not in the dump"
 ANSWERS = "SELECT n FROM posts WHERE parent IS NOT NULL ORDER BY n"
@@ -18,9 +19,14 @@ EARLIER = "post.user = ? AND post.settled <= ? AND post.parent <> ? AND question
 
 
 def read_dump(files: list[Path]) -> Entries:
-    """Yield the answers whose authors are known; raises `DataError` for a row that is none."""
+    """Yield the answers, and the errors of rows that cannot be read.
+
+    Raises `DataError` where the file itself cannot be read on.
+    """
     with closing(PostStore(keep_ids=False)) as store:
-        store_dump(store, files, skip_bad_rows=False)
+        bad_rows: list[DataError] = []
+        store_dump(store, files, bad_rows=bad_rows)
+        yield from bad_rows
         for (n,) in store.db.execute(ANSWERS).fetchall():
             yield _entry(store, store.get(n))
 
@@ -28,37 +34,37 @@ def read_dump(files: list[Path]) -> Entries:
 def _entry(store: PostStore, answer: StoredPost) -> OwnTextEntry | Dropped:
     if answer.user is None:
         return Dropped(NO_AUTHOR)
-    asked = store.posts("post.id = ?", answer.parent)
-    if not asked:
+    parent = store.posts("post.id = ?", answer.parent)
+    if not parent:
         return Dropped(NO_QUESTION)
-    question = asked[0].full_text
+    question = parent[0].full_text
     earlier = store.posts(EARLIER, answer.user, answer.start, answer.parent, most=MOST_POSTS)
     return OwnTextEntry(
         id=answer.id,
-        user=answer.user_id,
+        user=str(answer.user_id),
         question=question,
         source=question,
         text=answer.text,
         earlier=tuple(_earlier(store, post) for post in earlier),
         date=answer.date,
         category=answer.category,
-        attribution=_credit(asked[0], [answer, *earlier]),
+        attribution=_credit(parent[0], [answer, *earlier]),
         is_beside=True,
     )
 
 
 def _earlier(store: PostStore, answer: StoredPost) -> EarlierText:
-    (asked,) = store.posts("post.id = ?", answer.parent)
-    question = asked.full_text
+    (parent,) = store.posts("post.id = ?", answer.parent)
+    question = parent.full_text
     return EarlierText(
         id=answer.id,
         text=answer.text,
         question=question,
         source=question,
         date=answer.date,
-        attribution=_credit(asked, [answer]),
+        attribution=_credit(parent, [answer]),
     )
 
 
-def _credit(asked: StoredPost, answers: list[StoredPost]) -> str:
-    return f"question: {attribution([asked])}; answer: {attribution(answers)}"
+def _credit(parent: StoredPost, answers: list[StoredPost]) -> str:
+    return f"question: {attribution([parent])}; answer: {attribution(answers)}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from typing import Any
 
@@ -17,14 +17,13 @@ NOT_OPTIONS = {"benchmark", "fingerprints"}
 def card_of(
     summary: PairsSummary,
     identity: Mapping[str, Any],
-    findings: Sequence[str],
     *,
     licence: str | None,
     attributed: int,
 ) -> str:
     """Return the card as Markdown with metadata that a hub reads.
 
-    `identity` is the manifest's, `findings` the audit's, `attributed` the rows whose authors are
+    `identity` is the manifest's, `attributed` the rows whose authors are
     named.
     """
     from huggingface_hub import DatasetCard, DatasetCardData
@@ -44,11 +43,34 @@ def card_of(
         template_str=template,
         summary=summary,
         options=options,
-        findings=findings,
+        findings=[*_findings(summary)],
         licence=licence,
         attributed=attributed,
     )
     return f"{card}\n"
+
+
+def _findings(summary: PairsSummary) -> Iterator[str]:
+    told = summary.audit
+    if told is None:
+        return
+    for check in told.checks:
+        of = f"{check.n_failed} of {check.n_checked} written rows fail"
+        unseen = check.name in told.unseen
+        counts = "; it is not shown to see, and counts for nothing" if unseen else ""
+        yield f"`{check.name}`: " + (f"needs {check.needs}" if check.needs else f"{of}{counts}")
+    for gap in told.gaps:
+        yield f"Gaps of {gap.n_above} of {gap.n} written {gap.of} are above {gap.limit}."
+    for sight in told.sights:
+        found = "shown" if sight.shown else "not shown"
+        sees = f"`{sight.filter}` prefers its text to {sight.other}"
+        yield f"{sees}: {sight.won} of {sight.n} times, {found}."
+    if not summary.without_user:
+        yield "Length and style are at ½ by law: each response is chosen once and rejected once."
+    for finding in summary.without_user:
+        yield f"`{finding.scorer}` without the user: {finding.accuracy.value}; {finding.words}."
+    for filtered_by in filter(None, (told.adherence, told.blind)):
+        yield f"`{filtered_by}` chose these pairs: its own figures on them prove nothing."
 
 
 def _words(value: object) -> str:

@@ -19,7 +19,6 @@ from palate.records import Question
 
 NO_OTHER, COUPLED = "no other user", "in a couple already"
 Outcomes = Callable[[Iterator[PairDraft]], Iterator[PairDraft | Dropped]]
-Reasons = Callable[[Sequence[PairDraft]], list[str | None]]
 
 
 class PairMaker:
@@ -28,6 +27,7 @@ class PairMaker:
     def __init__(self, options: PairsOptions, work: Work) -> None:
         self._options, self._work = options, work
         self._mirrored = options.rejected == MIRROR
+        self.of = "couples" if self._mirrored else "pairs"
         self._words = parse_words(options.words)
         named = [options.reader] if options.reader else []
         built = [build_policy(n, work.session, work.settings) for n in (*named, *options.writers)]
@@ -61,31 +61,26 @@ class PairMaker:
         self._refuse_unread(drafts)
         return drafts
 
-    def most_calls(self, drafts: Sequence[PairDraft]) -> dict[str, int]:
-        """Return how often reader and writers are asked at most."""
-        lacking = sum(not question.gold.aspects for draft in drafts for question in draft.questions)
-        return {
-            "reader": lacking * self._options.attempts,
-            "writer": 2 * len(drafts) * self._options.drafts,
-        }
+    def written(self, drafts: Iterable[PairDraft]) -> list[PairDraft]:
+        """Return the drafts for which both answers are written, with their pairs.
 
-    def pairs(self, drafts: Iterable[PairDraft], reasons: Reasons) -> list[PairDraft]:
-        """Return the drafts that are kept, with their pairs.
-
-        `reasons` are those of the checks. Raises `EndpointError` where an endpoint did not answer.
+        Raises `EndpointError` where an endpoint did not answer; what came is kept.
         """
-        of = "couples" if self._mirrored else "pairs"
-        drafts = self._through(Stage("rubric", of, self._rubrics("question")), drafts)
+        drafts = self._through(Stage("rubric", self.of, self._rubrics("question")), drafts)
         if self._mirrored:
-            drafts = self._through(Stage("mirror rubric", of, self._rubrics("mirror")), drafts)
-        drafts = self._through(Stage("answers", of, self._answers), drafts)
+            drafts = self._through(Stage("mirror rubric", self.of, self._rubrics("mirror")), drafts)
+        return self._through(Stage("answers", self.of, self._answers), drafts)
+
+    def checked(
+        self, drafts: Sequence[PairDraft], reasons: Sequence[str | None]
+    ) -> list[PairDraft]:
+        """Return the drafts without a reason to be dropped."""
 
         def check(rows: Iterator[PairDraft]) -> Iterator[PairDraft | Dropped]:
-            listed = list(rows)
-            for draft, reason in zip(listed, reasons(listed) if listed else (), strict=True):
+            for draft, reason in zip(rows, reasons, strict=True):
                 yield Dropped(reason) if reason else draft
 
-        return self._through(Stage("checks", of, check), drafts)
+        return self._through(Stage("checks", self.of, check), drafts)
 
     def _through(
         self, stage: Stage[PairDraft, PairDraft], drafts: Iterable[PairDraft]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from palate.construction.checks.pipeline import GAP
 from palate.errors import UsageError
 from palate.records import Record
 
@@ -31,7 +32,7 @@ class PairsOptions(Record):
     drafts: int = 2
     """Samples of each answer, of which the two nearest in length stay."""
     adherence: str | None = None
-    gap: str = "null:0.95"
+    gap: str = GAP
     blind: str | None = None
     apart: float | None = None
     against: tuple[Path, ...] = ()
@@ -47,6 +48,10 @@ class PairsOptions(Record):
             raise UsageError("--writer: who is to write the answers? Name a model")
         if self.rejected not in (MIRROR, VIOLATE):
             raise UsageError(f"--rejected {self.rejected}: expected {MIRROR} or {VIOLATE}")
+        if self.adherence is None and self.gap != GAP:
+            raise UsageError(f"--gap {self.gap}: a gap is of a measure; name one by --adherence")
+        if self.blind is None and self.apart is not None:
+            raise UsageError(f"--apart {self.apart:g}: it is of a scorer; name one by --blind")
         if not re.fullmatch(r"none|profile:[1-9]\d*", self.writer_context):
             raise UsageError(
                 f"--writer-context {self.writer_context}: expected none or profile:N, as profile:10"

@@ -9,10 +9,12 @@ from pathlib import Path
 
 from palate.benchmarks import Dataset
 from palate.benchmarks.dataset import as_mirrored
+from palate.construction.checks import Audit, audit
 from palate.construction.checks.blind import check_blind
 from palate.construction.checks.gap import read_limit
-from palate.construction.checks.row_check import CheckOptions, check_rows
+from palate.construction.checks.standing import without_user
 from palate.construction.own_text.pipeline import hash_of_file
+from palate.construction.pairs.calls import most_calls
 from palate.construction.pairs.dataset_card import CARD, card_of
 from palate.construction.pairs.dataset_file import FILE, import_pyarrow, write_pairs
 from palate.construction.pairs.drafts import PairDraft
@@ -20,6 +22,7 @@ from palate.construction.pairs.making import PairMaker
 from palate.construction.pairs.options import FOR_ONCE, PairsOptions
 from palate.construction.pairs.result import PairsBuild, PairsRow, PairsSummary
 from palate.construction.sources import open_source
+from palate.construction.sources.stack_exchange import dump_files
 from palate.data import files_of
 from palate.errors import RunError, writing
 from palate.evaluation import Start, Work
@@ -67,8 +70,10 @@ def build_pairs(
         _begun(output, source, options, maker, work) as manifest,
     ):
         drafts = maker.drafts_of(questions)
-        pairs = maker.pairs(drafts, lambda listed: _reasons(listed, options, work))
-        return _finish(output, pairs, maker, options, manifest)
+        written = maker.written(drafts)
+        audited = _audited(written, options, work, f"{output.resolve().name} as written")
+        kept_drafts = maker.checked(written, _reasons(written, audited) if audited else [])
+        return _finish(output, kept_drafts, maker, audited, options, manifest, work)
 
 
 def plan_pairs(
@@ -87,7 +92,7 @@ def plan_pairs(
         keep_ids=options.keep_ids,
         skip_bad_rows=options.skip_bad_rows,
     ) as questions:
-        return maker.most_calls(maker.drafts_of(questions))
+        return most_calls(maker.drafts_of(questions), options, work)
 
 
 def _maker(options: PairsOptions, work: Work) -> PairMaker:
@@ -107,7 +112,9 @@ def _begun(
 ) -> Iterator[Manifest]:
     """Be the one writer of the output; raises `RunError` where it holds something else."""
     identity = options.model_dump(mode="json", exclude=FOR_ONCE)
-    files = [file for path in (source, *options.against) for file in files_of(path)]
+    of_dump = options.layout == "stackexchange"
+    files = dump_files(source) if of_dump else files_of(source)
+    files += [file for path in options.against for file in files_of(path)]
     manifest = Manifest.of(
         PairsBuild.kind,
         {
@@ -130,44 +137,58 @@ def _begun(
         yield manifest
 
 
-def _reasons(drafts: Sequence[PairDraft], options: PairsOptions, work: Work) -> list[str | None]:
-    """Return of each draft the first check that one of its pairs fails."""
-    pairs = _dataset(drafts)
-    given = CheckOptions(
-        options.adherence, options.gap, options.blind, options.apart, options.against
+def _audited(
+    written: Sequence[PairDraft], options: PairsOptions, work: Work, name: str
+) -> Audit | None:
+    if not written:
+        return None
+    return audit(
+        _dataset(written, name),
+        adherence=options.adherence,
+        gap=options.gap,
+        blind=options.blind,
+        apart=options.apart,
+        against=options.against,
+        root=work.root,
+        session=work.session,
+        settings=work.settings,
+        start=work.start,
     )
-    failed: dict[str, str] = {}
-    for check in check_rows(pairs, given, work):
-        for pair, detail in zip(pairs.pairs, check.details, strict=True):
-            if detail is not None:
-                failed.setdefault(pair.id, check.name)
+
+
+def _reasons(drafts: Sequence[PairDraft], audited: Audit) -> list[str | None]:
+    """Return of each draft the first check that one of its pairs fails."""
+    failed = {row.id: row.reasons[0] for row in audited.rows if row.reasons}
     return [
         next((failed[pair.id] for pair in draft.pairs if pair.id in failed), None)
         for draft in drafts
     ]
 
 
-def _dataset(drafts: Sequence[PairDraft]) -> Dataset:
-    return as_mirrored(Dataset("pairs", tuple(pair for draft in drafts for pair in draft.pairs)))
+def _dataset(drafts: Sequence[PairDraft], name: str) -> Dataset:
+    return as_mirrored(Dataset(name, tuple(pair for draft in drafts for pair in draft.pairs)))
 
 
 def _finish(
     output: Path,
     kept_drafts: Sequence[PairDraft],
     maker: PairMaker,
+    audited: Audit | None,
     options: PairsOptions,
     manifest: Manifest,
+    work: Work,
 ) -> PairsBuild:
     """Write data set, card, rows and summary, in this order: without a summary it is unfinished."""
-    pairs = _dataset(kept_drafts).pairs
-    folder = output / DATASET
+    name, folder = manifest.identity["benchmark"], output / DATASET
+    dataset = _dataset(kept_drafts, name)
+    pairs = dataset.pairs
     with writing(output):
         for path in (output / SUMMARY, folder / CARD, folder / FILE):
             path.unlink(missing_ok=True)
     file = write_pairs(folder, pairs) if pairs else None
     couples = [draft for draft in kept_drafts if draft.mirror is not None]
     summary = PairsSummary(
-        benchmark=manifest.identity["benchmark"],
+        benchmark=name,
         layout=options.layout,
         rejected=options.rejected,
         reader=options.reader,
@@ -178,13 +199,15 @@ def _finish(
         questions=len({pair.normal_key for pair in pairs}),
         never_asked=sum(not draft.has_asked for draft in couples),
         stages=tuple(maker.stages),
+        audit=audited and audited.summary,
+        without_user=without_user(dataset, None, work) if pairs else (),
         dataset_hash=hash_of_file(file) if file else None,
     )
     if pairs:
         with writing(folder):
             attributed = sum(pair.gold.attribution is not None for pair in pairs)
             card = card_of(
-                summary, manifest.identity, [], licence=options.licence, attributed=attributed
+                summary, manifest.identity, licence=options.licence, attributed=attributed
             )
             write_whole(folder / CARD, card)
     dropped = [draft for draft in maker.drafts.values() if draft.stage is not None]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from palate.construction.checks.result import AuditSummary, BlindFinding
 from palate.construction.pairs.drafts import PairDraft
 from palate.construction.stage import StageCounts
 from palate.records import Record
@@ -30,8 +31,10 @@ class PairsSummary(Record):
     """Kept couples whose mirror user never asked the question."""
     stages: tuple[StageCounts, ...]
     """In their order; each reads what the one before kept."""
-    audit: None = None
-    """Of the kept pairs; None where no pair is kept."""
+    audit: AuditSummary | None
+    """Of all pairs that were written; it says which are dropped. None where none was written."""
+    without_user: tuple[BlindFinding, ...]
+    """Of the kept pairs; empty where they are mirrored."""
     dataset_hash: str | None
     """SHA-256 of the Parquet file."""
 

@@ -13,6 +13,7 @@ from palate.answers.prompts import NotDrawn, draw_prompts
 from palate.construction.checks.answer_format import format_fault
 from palate.construction.pairs.outages import refuse_outages
 from palate.construction.stage import Dropped
+from palate.engines.language_model import EndpointLanguageModel
 from palate.errors import UsageError
 from palate.evaluation import Progress
 from palate.prompts import Unreadable, without_thought, writer_prompt
@@ -85,7 +86,7 @@ def write_sides(
     for place, writer in enumerate(writers):
         of_writer = (side for side, by in zip(sides, drawn_by, strict=True) if by == place)
         prompts = [prompt for side in of_writer for prompt in side_prompts(side, words)]
-        drawn.append(draw_prompts(writer, prompts, drafts, store, progress) if prompts else [])
+        drawn.append(_draw(writer, prompts, drafts, store, progress) if prompts else [])
     for writer, replies in zip(writers, drawn, strict=True):
         refuse_outages(writer, replies)
     replies_of = [iter(replies) for replies in drawn]
@@ -93,6 +94,25 @@ def write_sides(
         _of_drafts(writers[by].spec, next(replies_of[by]), next(replies_of[by]), words)
         for by in drawn_by
     ]
+
+
+def _draw(
+    writer: Policy,
+    prompts: Sequence[Messages],
+    drafts: int,
+    store: Store,
+    progress: Progress | None,
+) -> list[dict[int, Sample | NotDrawn]]:
+    if not isinstance(getattr(writer, "model", None), EndpointLanguageModel):
+        return draw_prompts(writer, prompts, drafts, store, progress)
+    # What an endpoint samples depends on how many are asked for together. Of a request for all, a
+    # kill could keep some; asked for alone, the others would be other texts.
+    replies: list[dict[int, Sample | NotDrawn]] = [{} for _ in prompts]
+    for number in range(drafts):
+        drawn = draw_prompts(writer, prompts, [[number]] * len(prompts), store, progress)
+        for samples, more in zip(replies, drawn, strict=True):
+            samples.update(more)
+    return replies
 
 
 def side_prompts(subject: WriterSubject, words: tuple[int, int]) -> tuple[Messages, Messages]:

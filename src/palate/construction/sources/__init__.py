@@ -14,7 +14,7 @@ from palate.construction.sources.question_source import Partner, QuestionSource
 from palate.construction.sources.stack_exchange import dump_files, store_dump
 from palate.construction.sources.stored_questions import StoredQuestions
 from palate.data import files_of, stem
-from palate.errors import ResourceError, UsageError
+from palate.errors import DataError, ResourceError, UsageError
 
 LAYOUTS = ("posts", "rows", "stackexchange")
 
@@ -36,13 +36,14 @@ def open_source(
         return
     try:
         with closing(PostStore(keep_ids=keep_ids)) as store:
+            bad_rows: list[DataError] | None = [] if skip_bad_rows else None
             if layout == "posts":
                 subset, posts = stem(source.name), read_posts(files_of(source))
-                reading = store.read(posts, skip_bad_rows=skip_bad_rows)
+                reading = store.read(posts, bad_rows=bad_rows)
             else:
                 files = dump_files(source)
                 subset = files[0].resolve().parent.name
-                reading = store_dump(store, files, skip_bad_rows=skip_bad_rows)
+                reading = store_dump(store, files, bad_rows=bad_rows)
             yield StoredQuestions(store, reading, subset, str(source))
     except sqlite3.Error as error:
         raise ResourceError(f"the temporary file of the source: {error}; see TMPDIR") from error

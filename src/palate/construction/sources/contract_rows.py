@@ -17,7 +17,7 @@ from palate.construction.sources.question_source import (
 from palate.construction.stage import Dropped, Stage
 from palate.data import load_rows, stem
 from palate.errors import DataError
-from palate.records import Gold, Post, PreferencePair, Question
+from palate.records import Post, PreferencePair, Question
 from palate.seeding import shuffled
 
 PAST = "adapt"
@@ -66,10 +66,9 @@ class RowQuestions:
         self._by_id = {question.id: question for question in self._questions}
         self._mirror_of = {name: other for name, other in mirror_of.items() if other}
         self._same: dict[str, list[Question]] = {}
-        for question in self._questions:
-            self._same.setdefault(question.normal_key, []).append(question)
         self._of_subset: dict[str, dict[str, list[Question]]] = {}
         for question in self._questions:
+            self._same.setdefault(question.normal_key, []).append(question)
             of_users = self._of_subset.setdefault(question.subset, {})
             of_users.setdefault(question.user_id, []).append(question)
 
@@ -100,21 +99,12 @@ def _question(row: Question | DataError, numbers: Numbers | None) -> Question | 
         return Dropped(PAST_CHOICE)
     if row.turns:
         return Dropped(LONGER)
-    gold = row.gold
+    posts = tuple(numbers.post(row.user_id, post) for post in row.profile) if numbers else ()
     return Question(
-        id=row.id,
+        **{name: getattr(row, name) for name in ("id", "text", "category", "subset", "date")},
         user_id=numbers.user(row.user_id) if numbers else row.user_id,
-        text=row.text,
-        category=row.category,
-        subset=row.subset,
-        profile=tuple(numbers.post(row.user_id, post) for post in row.profile)
-        if numbers
-        else row.profile,
-        gold=Gold(
-            narrative=gold.narrative,
-            aspects=gold.aspects,
-            attribution=gold.attribution,
-            source_url=gold.source_url,
+        profile=posts or row.profile,
+        gold=row.gold.model_copy(
+            update={"reference": None, "ratings": (None, None), "rating_scale": None}
         ),
-        date=row.date,
     )

@@ -27,16 +27,22 @@ CREATE TABLE posts (
 """
 INDEXES = """
 CREATE INDEX by_user ON posts (user, settled);
-CREATE INDEX by_parent ON posts (parent, user);
 CREATE INDEX by_title ON posts (title_key) WHERE title IS NOT NULL;
 UPDATE users SET (first, ever) = (SELECT min(settled), min(end) FROM posts WHERE user = users.n);
 """
 COLUMNS = """
-SELECT post.n, post.id, post.user, post.parent, post.title, post.text, post.is_html, post.date,
-  post.start, coalesce(nullif(post.category, ''), question.category, ''), post.attribution,
-  users.id, users.name
+SELECT post.n, post.user, post.start, {post}, {user}, post.parent, post.title, post.text, post.date,
+  coalesce(nullif(post.category, ''), question.category, ''),
+  coalesce(users.name || ' (' || post.attribution || ')', post.attribution), post.is_html, post.id
 FROM posts AS post LEFT JOIN users ON users.n = post.user
 LEFT JOIN posts AS question ON question.id = post.parent
+"""
+"""The fields of a `StoredPost`, then what its text is made with."""
+ADD = """
+INSERT OR IGNORE INTO posts (id, user, parent, title, title_key, text, is_html, date, start, end,
+  settled, category, attribution)
+VALUES (:id, (SELECT n FROM users WHERE id = :user), :parent, :title, :title_key, :text, :is_html,
+  :date, :start, :end, :settled, :category, :attribution)
 """
 
 
@@ -59,6 +65,10 @@ class PostRow(NamedTuple):
     is_html: bool = False
 
 
+Row = PostRow | Dropped | DataError
+"""What a layout yields: posts, what is none, and the errors of rows that cannot be read."""
+
+
 class StoredPost(NamedTuple):
     """A post of the store; its text has no markup."""
 
@@ -66,7 +76,7 @@ class StoredPost(NamedTuple):
     user: int | None
     start: int
     id: str
-    user_id: str
+    user_id: str | None
     parent: str | None
     title: str | None
     text: str
@@ -95,7 +105,12 @@ class PostStore:
     """
 
     def __init__(self, *, keep_ids: bool) -> None:
-        self._keep_ids = keep_ids
+        names = (
+            ("post.id", "users.id")
+            if keep_ids
+            else ("CAST(post.n AS TEXT)", "CAST(users.n AS TEXT)")
+        )
+        self._columns = COLUMNS.format(post=names[0], user=names[1])
         self.db = private_database(TABLES)
 
     def close(self) -> None:
@@ -104,19 +119,17 @@ class PostStore:
 
     def read(
         self,
-        rows: Iterable[PostRow | Dropped | DataError],
+        rows: Iterable[Row],
         names: Iterable[tuple[str, str]] = (),
         *,
-        skip_bad_rows: bool,
-    ) -> Stage[PostRow | Dropped | DataError, PostRow]:
+        bad_rows: list[DataError] | None,
+    ) -> Stage[Row, PostRow]:
         """Store posts and their users' names; return what became of the posts.
 
-        Raises the first `DataError` unless bad rows are left out.
+        Raises the first `DataError`, unless `bad_rows` takes them.
         """
 
-        def work(
-            rows: Iterator[PostRow | Dropped | DataError],
-        ) -> Iterator[PostRow | Dropped]:
+        def work(rows: Iterator[Row]) -> Iterator[PostRow | Dropped]:
             for row in rows:
                 try:
                     if isinstance(row, DataError):
@@ -124,12 +137,13 @@ class PostStore:
                     if isinstance(row, PostRow):
                         self._add(row)
                     yield row
-                except DataError:
-                    if not skip_bad_rows:
+                except DataError as error:
+                    if bad_rows is None:
                         raise
+                    bad_rows.append(error)
                     yield Dropped(UNREADABLE)
 
-        stage: Stage[PostRow | Dropped | DataError, PostRow] = Stage("reading", POSTS, work)
+        stage: Stage[Row, PostRow] = Stage("reading", POSTS, work)
         deque(stage.run(rows), maxlen=0)
         self.db.executescript(INDEXES)
         self.db.execute("BEGIN")
@@ -141,7 +155,9 @@ class PostStore:
 
         Of more than `most` the latest. HTML is converted once, when a post is first returned.
         """
-        newest = f"{COLUMNS} WHERE {condition} ORDER BY post.start DESC, post.n DESC LIMIT {most}"
+        newest = (
+            f"{self._columns} WHERE {condition} ORDER BY post.start DESC, post.n DESC LIMIT {most}"
+        )
         return [self._stored(line) for line in reversed(self.db.execute(newest, values).fetchall())]
 
     def get(self, n: int) -> StoredPost:
@@ -162,49 +178,25 @@ class PostStore:
         end = microseconds(written.start + written.length)
         if row.user is not None:
             self.db.execute("INSERT OR IGNORE INTO users (id) VALUES (?)", (row.user,))
-        new = self.db.execute(
-            "INSERT OR IGNORE INTO posts (id, user, parent, title, title_key, text, is_html, date,"
-            " start, end, settled, category, attribution)"
-            " VALUES (?, (SELECT n FROM users WHERE id = ?), ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                row.id,
-                row.user,
-                row.parent,
-                row.title,
-                row.title and text_key(row.title),
-                row.text,
-                row.is_html,
-                row.date,
-                microseconds(written.start),
-                end,
-                max(end, microseconds(edited.start + edited.length)),
-                row.category,
-                row.attribution,
-            ),
-        )
+        times = {
+            "start": microseconds(written.start),
+            "end": end,
+            "settled": max(end, microseconds(edited.start + edited.length)),
+        }
+        title_key = row.title and text_key(row.title)
+        new = self.db.execute(ADD, row._asdict() | times | {"title_key": title_key})
         if not new.rowcount:
             raise DataError(f"{row.id!r} is there twice", file=file, line=line, field="id")
 
     def _stored(self, line: tuple[Any, ...]) -> StoredPost:
-        n, name, user, parent, title, text, is_html, date, start, category, credit, who, known = (
-            line
-        )
+        *fields, is_html, name = line
+        post = StoredPost(*fields)
         if is_html:
-            text = text_of_html(text, f"post {name}")
-            self.db.execute("UPDATE posts SET text = ?, is_html = 0 WHERE n = ?", (text, n))
-        return StoredPost(
-            n,
-            user,
-            start,
-            name if self._keep_ids else str(n),
-            str(who if self._keep_ids else user),
-            parent,
-            title,
-            text,
-            date,
-            category,
-            f"{known} ({credit})" if known else credit,
-        )
+            post = post._replace(text=text_of_html(post.text, f"post {name}"))
+            self.db.execute(
+                "UPDATE posts SET text = ?, is_html = 0 WHERE n = ?", (post.text, post.n)
+            )
+        return post
 
 
 def attribution(written: Iterable[StoredPost]) -> str:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from palate.construction.fields import possible_text, text_of
-from palate.construction.sources.post_store import PostRow, PostStore
+from palate.construction.sources.post_store import PostRow, PostStore, Row
 from palate.construction.sources.xml_rows import read_xml_rows
 from palate.construction.stage import Dropped, Stage
 from palate.errors import DataError, UsageError
@@ -33,11 +32,13 @@ def dump_files(source: Path) -> list[Path]:
     return [source, *list(_beside(source.parent, "Users"))[:1]]
 
 
-def store_dump(store: PostStore, files: list[Path], *, skip_bad_rows: bool) -> Stage[Any, Any]:
+def store_dump(
+    store: PostStore, files: list[Path], *, bad_rows: list[DataError] | None
+) -> Stage[Row, PostRow]:
     """Store a dump's posts and the names of their users; return what became of its rows."""
     posts, *users = files
     names = (name for path in users for name in _names(path))
-    return store.read(_posts(posts), names, skip_bad_rows=skip_bad_rows)
+    return store.read(_posts(posts), names, bad_rows=bad_rows)
 
 
 def licence_of(row: Mapping[str, str]) -> str:
@@ -61,7 +62,7 @@ def _names(path: Path) -> Iterator[tuple[str, str]]:
         yield row.get("Id", ""), row.get("DisplayName", "")
 
 
-def _posts(path: Path) -> Iterator[PostRow | Dropped | DataError]:
+def _posts(path: Path) -> Iterator[Row]:
     for line, row in read_xml_rows(path, "posts"):
         try:
             yield _post(row, (str(path), line))

@@ -57,37 +57,39 @@ class StoredQuestions:
         same = self._store.posts(
             "post.title_key = ? AND users.first <= post.start", text_key(question.text)
         )
-        (asked,) = (post for post in same if post.id == question.id)
-        rows = SafeProfiles().run(self._question(post) for post in same if post.user != asked.user)
+        (ask_post,) = (post for post in same if post.id == question.id)
+        rows = SafeProfiles().run(
+            self._question(post) for post in same if post.user != ask_post.user
+        )
         if row := drawn_row(question, rows, seed):
             return Partner(row, has_asked=True)
-        n_before = int(np.searchsorted(self._first, asked.start, side="right"))
+        n_before = int(np.searchsorted(self._first, ask_post.start, side="right"))
         for k in rng("partner", seed, question.id).permutation(n_before):
-            if (user := int(self._users[k])) != asked.user:
-                posts = self._store.earlier(user, asked.start)
-                credit = _credit(asked, posts)
+            if (user := int(self._users[k])) != ask_post.user:
+                posts = self._store.earlier(user, ask_post.start)
+                credit = _credit(ask_post, posts)
                 if partner := partner_of(
-                    question, posts[0].user_id, [post.post for post in posts], credit
+                    question, str(posts[0].user_id), [post.post for post in posts], credit
                 ):
                     return partner
         return None
 
-    def _question(self, asked: StoredPost) -> Question:
-        earlier = self._store.earlier(asked.user, asked.start)
+    def _question(self, ask_post: StoredPost) -> Question:
+        earlier = self._store.earlier(ask_post.user, ask_post.start)
         return Question(
-            id=asked.id,
-            user_id=asked.user_id,
-            text=asked.title or "",
-            category=asked.category,
+            id=ask_post.id,
+            user_id=str(ask_post.user_id),
+            text=ask_post.title or "",
+            category=ask_post.category,
             subset=self._subset,
             profile=tuple(post.post for post in earlier),
-            gold=Gold(narrative=asked.text or None, attribution=_credit(asked, earlier)),
-            date=asked.date,
+            gold=Gold(narrative=ask_post.text or None, attribution=_credit(ask_post, earlier)),
+            date=ask_post.date,
         )
 
 
-def _credit(asked: StoredPost, earlier: Iterable[StoredPost]) -> str | None:
-    parts = {"question": attribution([asked]), "posts": attribution(earlier)}
+def _credit(ask_post: StoredPost, earlier: Iterable[StoredPost]) -> str | None:
+    parts = {"question": attribution([ask_post]), "posts": attribution(earlier)}
     return "; ".join(f"{part}: {text}" for part, text in parts.items() if text) or None
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from palate.construction import Audit
 from palate.construction.pairs import PairsBuild
 from palate.construction.pairs.drafts import PairDraft
 from palate.records import Question
-from palate.reports.numbers import Number
+from palate.reports.kinds.audit import tables as audit_tables
+from palate.reports.numbers import count, figure
 from palate.reports.page.names import Names
 from palate.reports.page.parts import Text
 from palate.reports.table import Table, breaks_between
@@ -18,17 +20,18 @@ COUNTS = {"pairs": "pairs", "couples": "couples", "users": "users", "questions":
 def tables(build: PairsBuild) -> list[Table]:
     """Return yields, what every stage kept, and what was dropped and why."""
     told = build.summary
-    yields = [[_count(getattr(told, field)) for field in COUNTS.values()]]
+    yields = [[count(getattr(told, field)) for field in COUNTS.values()]]
     stages = [
-        [stage.stage, stage.of, *map(_count, (stage.n_read, stage.n_kept)),
-         _count(stage.n_read - stage.n_kept)]
+        [stage.stage, stage.of, *map(count, (stage.n_read, stage.n_kept)),
+         count(stage.n_read - stage.n_kept)]
         for stage in told.stages
     ]  # fmt: skip
     dropped = [
-        (stage.stage, stage.of, reason, _count(n))
+        (stage.stage, stage.of, reason, count(n))
         for stage in told.stages
         for reason, n in stage.dropped.items()
     ]
+    audited = [] if told.audit is None else audit_tables(Audit(told.audit, ()))
     return [
         Table(f"pairs {told.benchmark}", [*COUNTS], yields, [*_notes(build)], 0),
         Table("stages", ["stage", "of", "read", "kept", "dropped"], stages, (), 2),
@@ -40,11 +43,8 @@ def tables(build: PairsBuild) -> list[Table]:
             3,
             breaks_between(stage for stage, *_ in dropped),
         ),
+        *audited,
     ]
-
-
-def _count(n: int) -> Number:
-    return Number(f"{n:,}", n)
 
 
 def _notes(build: PairsBuild) -> Iterator[str]:
@@ -56,6 +56,8 @@ def _notes(build: PairsBuild) -> Iterator[str]:
             f"In {told.never_asked:,} of {told.couples:,} couples the mirror user never asked: "
             "what they expect was read from their posts."
         )
+    for finding in told.without_user:
+        yield f"{finding.scorer} without the user: {figure(finding.accuracy)}; {finding.words}."
     yield "Checked by people: no."
 
 

@@ -1,0 +1,187 @@
+"""A Stack Exchange dump: whose questions, which earlier posts, what is refused with its line."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+from dump_shaped import post, write, xml
+
+from palate.construction import build_own_text
+from palate.construction.own_text.entries import OwnTextEntry
+from palate.construction.own_text.stack_exchange import read_dump
+from palate.construction.sources import open_source
+from palate.construction.sources.stack_exchange import dump_files
+from palate.construction.stage import Dropped
+from palate.errors import DataError, UsageError
+
+ANN, BOB, CY = 7, 8, 9
+WORDS = {name: " ".join(f"{name}{k}" for k in range(16)) for name in "abcdefgh"}
+POSTS = [
+    post(11, ANN, "2018-04-01", WORDS["a"], Title="Which gate?", Tags="<gates><noise>"),
+    post(12, BOB, "2018-04-02", WORDS["b"], ParentId="11"),
+    post(13, CY, "2018-04-03", WORDS["c"], ParentId="11", LastEditDate="2018-04-20T00:00:00.000"),
+    {"Id": "14", "PostTypeId": "5", "CreationDate": "2018-04-04T00:00:00.000", "Body": "A tag."},
+    post(15, None, "2018-04-05", WORDS["d"], Title="Who asks?", Tags="|noise|"),
+    post(16, ANN, "2018-05-02", WORDS["e"] + " <em>$x_1$</em>", Title="Which qubit?",
+         Tags="|qubits|noise|"),
+    post(17, BOB, "2018-05-03", WORDS["f"], ParentId="16"),
+    post(18, CY, "2018-04-10", WORDS["g"], Title="Which noise?", ContentLicense="CC BY-SA 9.9"),
+    post(19, CY, "2018-05-04", WORDS["h"], ParentId="16"),
+]  # fmt: skip
+NAMES = {ANN: "Ann", BOB: "Bob", CY: "Cy"}
+
+
+def test_a_question_has_what_its_user_wrote_before_and_did_not_edit_since(tmp_path: Path) -> None:
+    with open_source(write(tmp_path / "teas", POSTS, NAMES), "stackexchange") as source:
+        (question,) = source.questions()
+        partner = source.partner(question, 0)
+        counts = [stage.counts for stage in source.stages]
+        assert source.n_askers == 1
+    # Numbers in order of appearance: Ann is the first user, and the tag wiki is no post.
+    assert (question.id, question.user_id, question.text) == ("5", "1", "Which qubit?")
+    assert (question.category, question.subset, question.date) == (
+        "qubits", "teas", "2018-05-02T00:00:00.000",
+    )  # fmt: skip
+    assert question.gold.narrative == f"{WORDS['e']} *$x_1$*"
+    assert [(p.id, p.category, p.text) for p in question.profile] == [
+        ("1", "gates", f"Which gate?\n\n{WORDS['a']}")
+    ]
+    assert question.gold.attribution == (
+        "question: Ann (user 7, CC BY-SA 4.0); posts: Ann (user 7, CC BY-SA 3.0)"
+    )
+    assert [(c.stage, c.n_read, c.n_kept, dict(c.dropped)) for c in counts] == [
+        ("reading", 9, 8, {"no question or answer": 1}),
+        ("earlier posts", 4, 1, {"no earlier post": 1, "the author is gone": 1,
+                                 "every earlier post was edited later": 1}),
+        ("leaks", 1, 1, {}),
+        ("profile", 1, 1, {}),
+    ]  # fmt: skip
+    # Cy and Bob had written before; neither asked.
+    assert partner is not None and not partner.has_asked
+    assert (partner.question.text, partner.question.gold.narrative) == ("Which qubit?", None)
+    posts = {"2": [WORDS["b"]], "3": [WORDS["c"], f"Which noise?\n\n{WORDS['g']}"]}
+    assert sorted(p.text for p in partner.question.profile) == sorted(
+        posts[partner.question.user_id]
+    )
+    assert partner.question.gold.attribution is not None
+    assert ("Bob" in partner.question.gold.attribution) == (partner.question.user_id == "2")
+
+
+def test_ids_stay_where_asked_and_users_of_one_title_are_partners(tmp_path: Path) -> None:
+    again = post(20, CY, "2018-06-01", WORDS["d"], Title="which  QUBIT")
+    folder = write(tmp_path, [*POSTS, again])
+    with open_source(folder, "stackexchange", keep_ids=True) as source:
+        first, second = source.questions()
+        pair = source.partner(first, 3)
+        assert (first.id, first.user_id, second.id) == ("16", "7", "20")
+        assert pair is not None and pair.has_asked and pair.question == second
+        other = source.partner(second, 3)
+        assert other is not None and other.question == first
+        assert [post.id for post in second.profile] == ["13", "18", "19"]
+
+
+def test_own_texts_of_a_dump_are_answers_against_other_authors(tmp_path: Path) -> None:
+    posts = [
+        post(1, ANN, "2018-01-01", WORDS["a"], Title="Which gate?"),
+        post(2, BOB, "2018-01-02", WORDS["b"], ParentId="1"),
+        post(3, CY, "2018-01-03", WORDS["c"], ParentId="1"),
+        post(4, ANN, "2018-01-04", WORDS["d"], Title="Which qubit?", Tags="<q>"),
+        post(5, BOB, "2018-01-05", WORDS["e"], ParentId="4"),
+        post(6, ANN, "2018-01-06", WORDS["f"], ParentId="4"),
+    ]
+    output = tmp_path / "pairs.jsonl"
+    build = build_own_text(write(tmp_path / "d", posts, NAMES), output, layout="stackexchange",
+                           root=None)  # fmt: skip
+    rows = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
+    (test,), (adapt,) = ([row for row in rows if row["split"] == s] for s in ("test", "adapt"))
+    # Ann has no earlier answer; her answer is what Bob's row rejects.
+    assert (test["chosen"], test["rejected"], test["category"]) == (WORDS["e"], WORDS["f"], "q")
+    assert test["question"] == f"Which qubit?\n\n{WORDS['d']}"
+    assert [item["text"] for item in test["profile"]] == [WORDS["b"]]
+    assert test["attribution"] == (
+        "question: Ann (user 7, CC BY-SA 3.0); answer: Bob (user 8, CC BY-SA 3.0); "
+        "rejected: Ann (user 7, CC BY-SA 3.0)"
+    )
+    assert (adapt["chosen"], adapt["rejected"]) == (WORDS["b"], WORDS["c"])
+    assert build.dropped["test rows"] == {"no earlier text": 3}
+
+
+@pytest.mark.parametrize(
+    ("damage", "line", "words"),
+    [
+        (lambda t: t.replace("<posts>", "<!DOCTYPE posts>\n<posts>"), 2, "DOCTYPE"),
+        (lambda t: t.replace("a0 a1", "a0 &#x0B; a1"), 3, "invalid character number"),
+        (lambda t: t[: t.index("c3")], 5, "cut short"),
+        (lambda t: t.replace("posts>", "users>"), 2, "expected <posts>, got <users>"),
+        (lambda t: t.replace("<row", "<line", 1), 3, "expected <row> in <posts>, got <line>"),
+        (lambda t: t.replace("CreationDate", "Created", 1), 3, "`CreationDate`"),
+        (lambda t: t.replace('Id="12"', 'Id="11"'), 4, "there twice"),
+        (lambda t: t.replace("2018-04-02T00:00:00.000", "4/2/18"), 4, "no date"),
+    ],
+)
+def test_a_dump_that_cannot_be_read_is_refused_with_its_line(
+    tmp_path: Path, damage: object, line: int, words: str
+) -> None:
+    assert callable(damage)
+    path = tmp_path / "Posts.xml"
+    path.write_text(damage(xml("posts", POSTS)), encoding="utf-8")
+    with pytest.raises(DataError, match=words) as error, open_source(path, "stackexchange"):
+        pass
+    assert (error.value.file, error.value.line) == (str(path), line)
+    with pytest.raises(DataError, match=words) as error:
+        build_own_text(path, tmp_path / "p.jsonl", layout="stackexchange", root=None)
+    assert error.value.line == line
+
+
+def test_bad_rows_are_counted_and_a_cut_stream_is_not_skipped(tmp_path: Path) -> None:
+    folder = write(tmp_path, [{"Id": "1", "PostTypeId": "1"}, *POSTS])
+    with open_source(folder, "stackexchange", skip_bad_rows=True) as source:
+        counts = source.stages[0].counts
+    assert (counts.n_read, counts.n_kept) == (10, 8)
+    assert counts.dropped == {"no question or answer": 1, "cannot be read": 1}
+    entries = list(read_dump(dump_files(folder)))
+    assert [entry.line for entry in entries if isinstance(entry, DataError)] == [3]
+    path = folder / "Posts.xml.gz"
+    path.write_bytes(gzip.compress(xml("posts", POSTS).encode())[:-20])
+    with (
+        pytest.raises(DataError, match="gzip stream is damaged or cut short"),
+        open_source(folder, "stackexchange", skip_bad_rows=True),
+    ):
+        pass
+    path.unlink()
+    with pytest.raises(UsageError, match="expected Posts"), open_source(folder, "stackexchange"):
+        pass
+
+
+def test_html_that_is_nested_too_deeply_names_its_post(tmp_path: Path) -> None:
+    deep = post(1, ANN, "2018-01-01", "<b>" * 5000 + "x" + "</b>" * 5000, Title="Deep?")
+    folder = write(tmp_path, [deep, post(2, ANN, "2018-01-02", "Why?", Title="Why?")])
+    with (
+        open_source(folder, "stackexchange") as source,
+        pytest.raises(DataError, match="post 1: its HTML is nested too deeply"),
+    ):
+        list(source.questions())
+
+
+def test_the_real_dump_gives_the_known_counts(real_data: Path) -> None:
+    folder = real_data / "quantumcomputing_dump"
+    with open_source(folder, "stackexchange") as source:
+        reading, earlier = (stage.counts for stage in source.stages)
+        assert (reading.n_read, reading.n_kept) == (1986, 612 + 1060)
+        assert (earlier.n_read, earlier.n_kept, source.n_askers) == (612, 375, 89)
+        questions = list(source.questions())
+        leaks, profile = (stage.counts for stage in source.stages[2:])
+        assert sum(profile.dropped.values()) == 375 - len(questions)
+        assert sum(len(q.profile) for q in questions) == leaks.n_kept
+    entries = list(read_dump(dump_files(folder)))
+    assert sum(isinstance(entry, Dropped) for entry in entries) == 1
+    answers = [entry for entry in entries if isinstance(entry, OwnTextEntry)]
+    authors = defaultdict(set)
+    for answer in answers:
+        authors[answer.question].add(answer.user)
+    rows = [a for a in answers if a.earlier and len(authors[a.question]) > 1]
+    assert (len(rows), len({row.user for row in rows})) == (620, 77)
