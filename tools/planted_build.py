@@ -24,7 +24,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,6 +35,7 @@ from palate.construction.pairs import PairsOptions, build_pairs
 from palate.evaluation import Work
 from palate.quality import QualityScore
 from palate.quality.metric_base import require_aspects
+from palate.quality.protocol import Need, QuestionResponse
 from palate.records import Gold, PreferencePair, Question, RubricAspect
 from palate.seeding import unit
 from palate.session import Session
@@ -64,7 +65,6 @@ VOCABULARY = 4_000
 BETTER = "splendid"
 """The blind judge prefers an answer with this word."""
 NUMBER = re.compile(r"Number (\d+):")
-Texts = Mapping[str, str]
 
 
 def some_words(stream: random.Random, n: int) -> str:
@@ -185,14 +185,16 @@ def _verdict(prompt: str) -> str:
 class Noise:
     """A measure of quality that says nothing: a number drawn for each answer and rubric."""
 
-    spec, fingerprint, needs, surrogate = "noise", "noise", ("aspects",), False
-    details: Mapping[str, Any] = {}
+    def __init__(self) -> None:
+        self.spec = self.fingerprint = "noise"
+        self.surrogate, self.details = False, dict[str, Any]()
+        self.needs: tuple[Need, ...] = ("aspects",)
 
-    def check(self, rows: list[Question]) -> None:
+    def check(self, rows: Sequence[Question]) -> None:
         """Raise `BenchmarkError` for a row without a rubric."""
         require_aspects(rows)
 
-    def rate(self, items: list[Any]) -> Iterator[tuple[int, QualityScore]]:
+    def rate(self, items: Sequence[QuestionResponse]) -> Iterator[tuple[int, QualityScore]]:
         """Yield the numbers."""
         for k, (question, answer) in enumerate(items):
             yield k, QualityScore(value=unit("noise", answer, question.gold.aspects[0].aspect))
@@ -313,12 +315,13 @@ def main() -> int:
     parser.add_argument("--rejected", choices=("mirror", "violate"), default="mirror")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        outcomes = []
-        for part, work in (
-            ("planted", lambda to: planted(given.each, given.good, given.rejected, to)),
-            ("noise", lambda to: noise(given.noise, to)),
-            ("outage", lambda to: outage(given.good, to)),
-        ):
+        outcomes: list[Outcome] = []
+        parts: dict[str, Callable[[Path], Outcome]] = {
+            "planted": lambda to: planted(given.each, given.good, given.rejected, to),
+            "noise": lambda to: noise(given.noise, to),
+            "outage": lambda to: outage(given.good, to),
+        }
+        for part, work in parts.items():
             folder = Path(name) / part
             folder.mkdir()
             outcomes.append(work(folder))
