@@ -92,6 +92,7 @@ FULL = {
         "tests/benchmarks/test_benchmarks_real_votes.py",
         "tests/cli/test_cli_decode.py",
         "tests/cli/test_cli_policy_accuracy.py",
+        "tests/construction/checks/test_audit_real.py",
         "tests/construction/checks/test_checks_real.py",
         "tests/construction/own_text/test_construction_layouts.py",
         "tests/construction/own_text/test_construction_memory.py",

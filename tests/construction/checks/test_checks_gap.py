@@ -78,7 +78,7 @@ def test_a_couples_gap_is_the_sum_over_its_rows(work):
     # 0.3 for ann and -0.1 for bob; 0.1 for ann and -0.2 for bob.
     np.testing.assert_allclose(result.gaps.gaps, [0.2, -0.1])
     assert result.details == (None, None, *["couple gap -0.100 is not above 0.000"] * 2)
-    np.testing.assert_allclose(result.gaps.own[0], [0.9, 0.6])
+    np.testing.assert_allclose(result.gaps.own_ratings[0], [0.9, 0.6])
     assert result.gaps.units == ((0, 1), (2, 3))
     assert result.n_checked == 4
     assert gap_of(rows, Planted(values), "0.2", work).details[0] is not None  # equal is not above
@@ -92,7 +92,7 @@ def test_rows_alone_and_rows_without_a_rubric(work):
     result = gap_of([first, bare, alone], Planted(values), "0.1", work)
     assert result.details == (None, None, "gap -0.250 is not above 0.100")
     assert (result.n_checked, result.gaps.units) == (2, ((0,), (2,)))
-    assert np.isnan(result.gaps.own[1]).all()
+    assert np.isnan(result.gaps.own_ratings[1]).all()
 
 
 def test_what_is_unrated_fails_and_says_so(work):
@@ -113,12 +113,12 @@ def test_the_null_is_of_two_third_users_for_each_couple_and_every_rating_is_aske
     for k in range(4):
         asked = {title for answer, title in measure.given if answer == f"x{k}"}
         assert asked == {*users[:8]}
-        third = result.gaps.third[2 * k : 2 * k + 2, :3]
+        third = result.gaps.third_ratings[2 * k : 2 * k + 2, :3]
         expected = {unit("a", f"x{k}", user) for user in {*users[:8]} - {*users[2 * k : 2 * k + 2]}}
         assert {*third[0, :, 0], *third[1, :, 1]} == expected
     nulls = [
         third[..., 0].sum(axis=0) - third[..., 1].sum(axis=0)
-        for third in result.gaps.third[:, :3].reshape(4, 2, 3, 2)
+        for third in result.gaps.third_ratings[:, :3].reshape(4, 2, 3, 2)
     ]
     np.testing.assert_allclose(sorted(result.gaps.null[2]), sorted(np.ravel(nulls)))
     np.testing.assert_allclose(result.gaps.thresholds[2], np.median(result.gaps.null[2]))

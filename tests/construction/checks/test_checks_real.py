@@ -43,14 +43,14 @@ def test_most_couples_of_tasting_have_a_gap(seed):
     pytest.importorskip("sentence_transformers")
     pairs = load_benchmark("tasting")
     faults, gaps = gap_faults(pairs, COVERAGE, "null:0.95", Work.of(settings=Settings(seed=seed)))
-    of_row = gaps.own[:, 0] - gaps.own[:, 1]
+    of_row = gaps.own_ratings[:, 0] - gaps.own_ratings[:, 1]
     np.testing.assert_allclose(np.mean(of_row > 0), 0.885, atol=0.001)
     np.testing.assert_allclose(np.mean(of_row), 0.039, atol=0.001)
     np.testing.assert_allclose(np.mean(gaps.gaps), 0.079, atol=0.001)
     np.testing.assert_allclose(np.std(gaps.null[2]), 0.034, atol=0.004)
     assert len(gaps.null[2]) >= 200
     assert 20 <= sum(not fault for fault in faults) / 2 <= 42
-    assert np.mean(gaps.own[:, 0] > gaps.third[:, 0, 0]) >= 0.85
+    assert np.mean(gaps.own_ratings[:, 0] > gaps.third_ratings[:, 0, 0]) >= 0.85
 
 
 def test_few_of_many_votes_are_repeated(real_data):

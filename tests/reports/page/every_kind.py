@@ -9,7 +9,7 @@ from planted_results import estimate, save_uses
 
 from palate import best_of_n, evaluate, learning_curve, train, validity
 from palate.benchmarks import load_benchmark
-from palate.construction import OwnTextBuild, OwnTextSummary, StageCounts
+from palate.construction import OwnTextBuild, OwnTextSummary, StageCounts, audit
 from palate.quality import QualityScore
 from palate.runs import Manifest
 
@@ -78,3 +78,4 @@ def save_every_kind(root: Path) -> None:
     save_validity(root)
     save_learning_curve(root)
     save_own_text(root)
+    audit("tasting", blind="longest", apart=0, scorers=["longest"], root=root / "audited")

@@ -24,6 +24,7 @@ HEADINGS = {
     "Does a policy that is steered prefer what its user chose?": 1,
     "What training on a scorer's reward gives held-out users": 2,
     "Does the benchmark predict it?": 1,
+    "What an audit of the pairs says": 0,
 }
 """The heading of every kind, and its least number of drawings."""
 NASTY = "</script><script>window.pwned=1</script><img src=x onerror=window.pwned=1> $\\frac{1}$"

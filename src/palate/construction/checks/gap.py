@@ -35,9 +35,9 @@ Units = tuple[tuple[int, ...], ...]
 class Gaps(NamedTuple):
     """Adherence of all answers, and the gap of each unit: a couple, or a row in no couple."""
 
-    own: Doubles
+    own_ratings: Doubles
     """(rows × 2): of chosen and rejected to the user's rubric; NaN without rubric or rating."""
-    third: Doubles
+    third_ratings: Doubles
     """(rows × draws × 2): to third users' rubrics; NaN where there are no more."""
     units: Units
     """Positions of the rows of each unit that has rubrics."""
@@ -78,19 +78,16 @@ def gap_faults(
 
 
 def _gaps(measure: QualityMetric, pairs: Dataset, limit: str, work: Work) -> Gaps:
-    rated_rows = [k for k, pair in enumerate(pairs.pairs) if _can_rate(measure, pair)]
-    if not rated_rows:
+    readable = {k for k, pair in enumerate(pairs.pairs) if _can_rate(measure, pair)}
+    if not readable:
         measure.check(pairs.rows)
-    couples = [couple for couple in pairs.couples if {*couple} <= {*rated_rows}]
-    alone = ((k,) for k in set(rated_rows).difference(*couples))
-    units: Units = tuple(sorted((*couples, *alone)))
-    draws = {
-        size: ceil(NULL_GAPS / n) if limit.startswith(NULL) else 1
-        for size, n in Counter(map(len, units)).items()
-    }
-    asked = [(k, 0, k) for k in rated_rows]
-    asked += _third(pairs, rated_rows, units, draws, work.settings.seed)
-    of = [pairs.pairs[k].model_copy(update={"gold": pairs.pairs[g].gold}) for k, _, g in asked]
+    couples = [couple for couple in pairs.couples if readable.issuperset(couple)]
+    units: Units = tuple(sorted([*couples, *((k,) for k in readable.difference(*couples))]))
+    sizes = Counter(map(len, units))
+    draws = {s: ceil(NULL_GAPS / n) if limit.startswith(NULL) else 1 for s, n in sizes.items()}
+    places = [(k, 0, k) for k in sorted(readable)]
+    places += _third(pairs, units, draws, work.settings.seed)
+    of = [pairs.pairs[k].model_copy(update={"gold": pairs.pairs[g].gold}) for k, _, g in places]
     answers = tuple((Sample(pair.chosen), Sample(pair.rejected)) for pair in of)
     rated = rate_samples(
         measure,
@@ -102,7 +99,7 @@ def _gaps(measure: QualityMetric, pairs: Dataset, limit: str, work: Work) -> Gap
     )
     # Adherence to each row's own rubric, then to that of each draw.
     values = np.full((len(pairs.rows), 1 + max(draws.values(), default=0), 2), nan)
-    for (k, draw, _), of_row in zip(asked, rated.values, strict=True):
+    for (k, draw, _), of_row in zip(places, rated.values, strict=True):
         values[k, draw] = of_row
     less = values[..., 0] - values[..., 1]
     null = {}
@@ -110,8 +107,8 @@ def _gaps(measure: QualityMetric, pairs: Dataset, limit: str, work: Work) -> Gap
         sums = less[[unit for unit in units if len(unit) == size], 1:].sum(axis=1)
         null[size] = sums[~np.isnan(sums)]
     return Gaps(
-        own=values[:, 0],
-        third=values[:, 1:],
+        own_ratings=values[:, 0],
+        third_ratings=values[:, 1:],
         units=units,
         gaps=np.array([less[list(unit), 0].sum() for unit in units]),
         null=null,
@@ -121,23 +118,22 @@ def _gaps(measure: QualityMetric, pairs: Dataset, limit: str, work: Work) -> Gap
 
 
 def _third(
-    pairs: Dataset, rated_rows: list[int], units: Units, draws: dict[int, int], seed: int
+    pairs: Dataset, units: Units, draws: dict[int, int], seed: int
 ) -> Iterator[tuple[int, int, int]]:
     # Yields (row, draw from 1, row whose rubric it gets): of another user for each row of a unit.
     rubrics: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
-    for k in rated_rows:
+    for k in (k for unit in units for k in unit):
         rubrics[pairs.rows[k].subset][pairs.rows[k].user_id].append(k)
     pools = {subset: sorted(users) for subset, users in rubrics.items()}
     for unit in units:
+        size, subset = len(unit), pairs.rows[unit[0]].subset
         rows = {pairs.rows[k].id: k for k in unit}
         ids, users = sorted(rows), {pairs.rows[k].user_id for k in unit}
-        subset, wanted = pairs.rows[unit[0]].subset, len(unit) * draws[len(unit)]
-        third = third_users(pools[subset], users, wanted, "gap", f"seed {seed}", *ids)
-        for n, user in enumerate(third[: len(third) // len(unit) * len(unit)]):
-            draw, place = divmod(n, len(unit))
+        third = third_users(pools[subset], users, size * draws[size], "gap", seed, *ids)
+        for n, user in enumerate(third[: len(third) // size * size]):
             of_user = rubrics[subset][user]
             rubric = of_user[rng("gap", seed, *ids, user).integers(len(of_user))]
-            yield rows[ids[place]], 1 + draw, rubric
+            yield rows[ids[n % size]], 1 + n // size, rubric
 
 
 def _can_rate(measure: QualityMetric, pair: PreferencePair) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 from palate.benchmarks import Dataset
 from palate.construction.checks.texts import Faults, sides
 from palate.construction.leaks import RUN, SEED, Passage, words_of
-from palate.data import read_rows
+from palate.data import MAX_LINE, read_rows
 from palate.data.streams import PACKED, ByteStream
 from palate.errors import DataError
 from palate.words import pieces, runs, weight
@@ -98,7 +98,10 @@ def _strings(value: Any) -> Iterator[str]:
 def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
     words: list[str] = []
     with ByteStream(path) as stream:
-        for number, line in enumerate(iter(lambda: stream.readline(2**20), b""), 1):
-            # What is not UTF-8 is no word of a row.
-            words = words[-OVERLAP:] + words_of(line.decode(errors="replace"))
+        for number, line in enumerate(iter(lambda: stream.readline(MAX_LINE), b""), 1):
+            stream.line = number
+            try:
+                words = words[-OVERLAP:] + words_of(line.decode())
+            except UnicodeDecodeError as error:
+                raise stream.error(f"not UTF-8 (byte {error.start + 1})") from error
             yield number, words

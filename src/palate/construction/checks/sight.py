@@ -109,9 +109,9 @@ def _won(row: VerdictRow) -> bool:
 
 def adherence_sight(gaps: Gaps) -> Sight:
     """Return how often a chosen answer meets its own user's rubric better than a third user's."""
-    drawn = gaps.third[:, :1, 0]  # of several third users the first
-    both = np.hstack([gaps.own[:, :1], drawn])[~np.isnan(drawn).any(axis=1)]
-    own, third = both[~np.isnan(both).any(axis=1)].T if drawn.size else np.zeros((2, 0))
+    # Of several third users the first.
+    both = np.hstack([gaps.own_ratings[:, :1], gaps.third_ratings[:, :1, 0]])
+    own, third = both[~np.isnan(both).any(axis=1)].T if both.shape[1] == 2 else np.zeros((2, 0))
     return share_won("gap", "a third user's rubric", own > third)
 
 

@@ -1,4 +1,4 @@
-"""What can be told without the user, and where a scorer stands on the pairs."""
+"""Scorers that tell the chosen answer without the user, and where others stand on the pairs."""
 
 from __future__ import annotations
 

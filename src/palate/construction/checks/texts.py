@@ -38,7 +38,11 @@ def quote_faults(pairs: Dataset) -> tuple[Faults, tuple[int, int]]:
     faults: list[list[str] | None] = []
     n = 0
     for pair in pairs.pairs:
-        sources = [normal_form(text) for text in (pair.gold.narrative, *_posts(pair)) if text]
+        sources = [
+            normal_form(text)
+            for text in (pair.gold.narrative, *(p.text for p in pair.profile))
+            if text
+        ]
         lines = {k: a.evidence.splitlines() for k, a in enumerate(pair.gold.aspects, 1)}
         quotes = {k: [*map(normal_form, evidence)] for k, evidence in lines.items()}
         quotes = {k: quote for k, quote in quotes.items() if any(quote) and sources}
@@ -106,10 +110,6 @@ def repeated_faults(pairs: Dataset) -> Faults:
         asked[pair.text].append(pair)
     has_users = any(pair.user_id != pair.id for pair in pairs.pairs)
     return faults if has_users else [None] * len(faults)
-
-
-def _posts(pair: PreferencePair) -> list[str]:
-    return [post.text for post in pair.profile]
 
 
 def _gold(pair: PreferencePair) -> dict[str, str]:
