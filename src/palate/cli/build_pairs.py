@@ -25,7 +25,7 @@ from palate.reports.numbers import most_common
 from palate.session import Session
 from palate.stores import cache_folder
 
-DEFAULT = {name: field.default for name, field in PairsOptions.model_fields.items()}
+DEFAULT = PairsOptions(layout="", writers=())
 _models = partial(typer.Option, rich_help_panel="Who reads and writes")
 
 
@@ -39,19 +39,19 @@ class AnswerOptions:
     reader: Annotated[
         str | None, _models(help="Who reads what users expect, where rows have no rubric.")
     ] = None
-    attempts: Annotated[int, _models(help="Most samples of the reader for a user.")] = DEFAULT[
-        "attempts"
-    ]
+    attempts: Annotated[int, _models(help="Most samples of the reader for a user.")] = (
+        DEFAULT.attempts
+    )
     rejected: Annotated[
         str, _models(help="mirror: what another user prefers; violate: against the rubric.")
-    ] = DEFAULT["rejected"]
+    ] = DEFAULT.rejected
     writer_context: Annotated[
         str, _models(help="none, or profile:N: posts that the writer is shown.")
-    ] = DEFAULT["writer_context"]
-    words: Annotated[str, _models(help="Fewest and most words of an answer.")] = DEFAULT["words"]
+    ] = DEFAULT.writer_context
+    words: Annotated[str, _models(help="Fewest and most words of an answer.")] = DEFAULT.words
     drafts: Annotated[
         int, _models(help="Samples of an answer; the two nearest in length stay.")
-    ] = DEFAULT["drafts"]
+    ] = DEFAULT.drafts
 
 
 @flatten_options

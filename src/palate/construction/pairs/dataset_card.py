@@ -13,7 +13,7 @@ CARD = "README.md"
 TAGS = ["palate", "preference", "personalization", "synthetic"]
 SIZES = {1_000: "n<1K", 10_000: "1K<n<10K", 100_000: "10K<n<100K"}
 SPECS = {"reader", "writers", "adherence", "blind"}
-NOT_OPTIONS = {"benchmark", "fingerprints"}
+NOT_OPTIONS = {"benchmark", "name", "fingerprints"}
 
 
 def card_of(
