@@ -34,8 +34,9 @@ class AnswerOptions:
     """Who reads what users expect, and who writes the answers."""
 
     writers: Annotated[
-        list[str], _models("--writer", help="Who writes: hub, pypi:PACKAGE or api:; repeatable.")
-    ]
+        list[str] | None,
+        _models("--writer", help="Who writes: hub, pypi:PACKAGE or api:; repeatable."),
+    ] = None
     reader: Annotated[
         str | None, _models(help="Who reads what users expect, where rows have no rubric.")
     ] = None
@@ -86,7 +87,8 @@ def pairs(
     Replies are kept as they come: the same or a larger call goes on from there.
     """
     settings = devices.settings()
-    given = asdict(answered) | asdict(checks) | {"against": checks.against or ()}
+    given = asdict(answered) | asdict(checks)
+    given |= {name: given[name] or () for name in ("writers", "against")}
     options = PairsOptions(
         layout=layout,
         keep_ids=keep_ids,

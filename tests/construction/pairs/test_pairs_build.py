@@ -220,6 +220,14 @@ def test_a_mistake_is_one_line_and_nothing_is_asked(folder, server, model, more,
     assert len(done.stderr.strip().splitlines()) == 1 and not model.prompts
 
 
+def test_who_writes_must_be_named(folder) -> None:
+    done = palate("build", "pairs", "rows.jsonl", "--layout", "rows", "-o", "out", cwd=folder)
+    assert (done.returncode, done.stderr) == (
+        2,
+        "palate: --writer: who is to write the answers? Name a model\n",
+    )
+
+
 def test_rows_without_a_rubric_need_a_reader(folder, server) -> None:
     tasting_rows(folder / "rows.jsonl", 2, rubric_aspects=[])
     done = build(folder, server)
