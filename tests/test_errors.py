@@ -1,11 +1,22 @@
 from __future__ import annotations
 
+import errno
 import inspect
+import os
 
 import pytest
 
 from palate import errors
-from palate.errors import DataError, OutsideError, PalateError, UnscoredError, UsageError
+from palate.errors import (
+    DataError,
+    OutsideError,
+    PalateError,
+    ResourceError,
+    RunError,
+    UnscoredError,
+    UsageError,
+    writing,
+)
 
 TREE = [
     kind for _, kind in inspect.getmembers(errors, inspect.isclass)
@@ -41,3 +52,11 @@ def test_a_data_error_says_only_what_is_known() -> None:
 def test_a_data_error_is_one_line_whatever_it_quotes() -> None:
     error = DataError("missing; the row has a\nb", file="x\ny.jsonl", line=1, field="q\r\n")
     assert str(error).splitlines() == [str(error)]
+
+
+@pytest.mark.parametrize(
+    ("number", "kind"), [(errno.ENOSPC, ResourceError), (errno.EACCES, RunError)]
+)
+def test_a_full_disk_is_the_outside_world_whatever_is_written(number, kind) -> None:
+    with pytest.raises(kind, match="runs/x: cannot be written"), writing("runs/x", RunError):
+        raise OSError(number, os.strerror(number))

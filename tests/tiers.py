@@ -58,6 +58,7 @@ FULL = {
     "kill sweeps": (
         "tests/test_files.py",
         "tests/construction/own_text/test_construction_killed.py",
+        "tests/construction/pairs/test_pairs_killed.py",
         "tests/uses/test_uses_decode_killed.py",
         "tests/uses/test_uses_best_of_n_killed.py",
         "tests/trainers/test_trainers_ppo_killed.py",

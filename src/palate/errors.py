@@ -21,6 +21,7 @@ Each message says what was wrong, where, and what to do.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -114,8 +115,13 @@ def first_line(error: BaseException) -> str:
 
 @contextmanager
 def writing(place: Path | str, error: type[PalateError] = ResourceError) -> Iterator[None]:
-    """Raise this error, with the place and the reason, for what cannot be written meanwhile."""
+    """Raise this error, with the place and the reason, for what cannot be written meanwhile.
+
+    Of a full disk it is always `ResourceError`.
+    """
     try:
         yield
     except OSError as problem:
-        raise error(f"{place}: cannot be written ({problem.strerror})") from problem
+        full = problem.errno in (errno.ENOSPC, errno.EDQUOT)
+        kind = ResourceError if full else error
+        raise kind(f"{place}: cannot be written ({problem.strerror})") from problem

@@ -25,8 +25,8 @@ from palate.scorers import GROUP
 
 
 @dataclass(frozen=True)
-class Checks:
-    """What the checks read beside the rows."""
+class RowChecks:
+    """What the checks of rows read beside the rows."""
 
     adherence: Annotated[
         str | None, typer.Option(help="Measure of quality: how far an answer meets a rubric.")
@@ -44,6 +44,12 @@ class Checks:
     against: Annotated[
         list[Path] | None, typer.Option(help="File that must share no text; may be repeated.")
     ] = None
+
+
+@dataclass(frozen=True)
+class Checks(RowChecks):
+    """What an audit reads beside the rows."""
+
     scorer: Annotated[
         list[str] | None, named(GROUP)(help="Scorer whose finding is added; may be repeated.")
     ] = None

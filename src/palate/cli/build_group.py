@@ -17,6 +17,12 @@ add_lazy(
     "Pair users' own texts with other texts on the same input, and leave out what leaks.",
     "palate.cli.build:own_text",
 )
+add_lazy(
+    build,
+    "pairs",
+    "Let a language model write pairs to what users' own posts show, and drop what fails a check.",
+    "palate.cli.build_pairs:pairs",
+)
 
 
 @build.callback()

@@ -2,6 +2,7 @@
 
 from palate.construction.checks import Audit, AuditRow, AuditSummary, audit
 from palate.construction.own_text import OwnTextBuild, OwnTextSummary, build_own_text
+from palate.construction.pairs import PairsBuild, PairsOptions, PairsSummary, build_pairs
 from palate.construction.stage import Dropped, Stage, StageCounts
 
 __all__ = [
@@ -11,8 +12,12 @@ __all__ = [
     "Dropped",
     "OwnTextBuild",
     "OwnTextSummary",
+    "PairsBuild",
+    "PairsOptions",
+    "PairsSummary",
     "Stage",
     "StageCounts",
     "audit",
     "build_own_text",
+    "build_pairs",
 ]

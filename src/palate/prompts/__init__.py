@@ -10,6 +10,13 @@ from palate.prompts.judging import (
     rating_prompt,
     without_thought,
 )
+from palate.prompts.pairs import (
+    ReadAspect,
+    SentencesOf,
+    parse_aspects,
+    reader_prompt,
+    writer_prompt,
+)
 from palate.prompts.rendering import (
     about,
     as_text,
@@ -30,6 +37,8 @@ from palate.prompts.writing import (
 
 __all__ = [
     "Form",
+    "ReadAspect",
+    "SentencesOf",
     "Unreadable",
     "about",
     "as_text",
@@ -39,6 +48,7 @@ __all__ = [
     "fence",
     "fitting_parts",
     "pair_prompt",
+    "parse_aspects",
     "parse_numbers",
     "parse_persona",
     "parse_plan",
@@ -49,7 +59,9 @@ __all__ = [
     "plan_text",
     "prompt_hash",
     "rating_prompt",
+    "reader_prompt",
     "render",
     "titles_prompt",
     "without_thought",
+    "writer_prompt",
 ]

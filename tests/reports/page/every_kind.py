@@ -9,7 +9,14 @@ from planted_results import estimate, save_uses
 
 from palate import best_of_n, evaluate, learning_curve, train, validity
 from palate.benchmarks import load_benchmark
-from palate.construction import OwnTextBuild, OwnTextSummary, StageCounts, audit
+from palate.construction import (
+    OwnTextBuild,
+    OwnTextSummary,
+    PairsBuild,
+    PairsSummary,
+    StageCounts,
+    audit,
+)
 from palate.quality import QualityScore
 from palate.runs import Manifest
 
@@ -72,10 +79,25 @@ def save_own_text(root: Path) -> None:
     OwnTextBuild(summary, manifest.renew(root / "built")).save_with(iter(()))
 
 
+def save_pairs(root: Path) -> None:
+    stage = StageCounts(
+        stage="answers", of="couples", n_read=9, n_kept=4, dropped={"writer: words": 5}
+    )
+    summary = PairsSummary(
+        benchmark="built", layout="posts", rejected="mirror", reader="pypi:reader",
+        writers={"./CANARY/writer": 4}, pairs=8, couples=4, users=6, questions=4, never_asked=1,
+        stages=(stage,), audit=audit("tasting", root=None).summary, without_user=(),
+        dataset_hash="0" * 64,
+    )  # fmt: skip
+    manifest = Manifest.of("pairs", {"benchmark": "built", "name": "posts"})
+    PairsBuild(summary, (), manifest.renew(root / "pairs")).save()
+
+
 def save_every_kind(root: Path) -> None:
     save_uses(root / "uses")
     save_best_of_n(root)
     save_validity(root)
     save_learning_curve(root)
     save_own_text(root)
+    save_pairs(root)
     audit("tasting", blind="longest", apart=0, scorers=["longest"], root=root / "audited")

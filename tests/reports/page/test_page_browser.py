@@ -25,6 +25,7 @@ HEADINGS = {
     "What training on a scorer's reward gives held-out users": 2,
     "Does the benchmark predict it?": 1,
     "What an audit of the pairs says": 0,
+    "How the pairs were made": 0,
 }
 """The heading of every kind, and its least number of drawings."""
 NASTY = "</script><script>window.pwned=1</script><img src=x onerror=window.pwned=1> $\\frac{1}$"

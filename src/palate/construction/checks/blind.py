@@ -25,6 +25,18 @@ def blind_faults(
     """
     scorer = work.scorer(blind)
     spec = spec_of(scorer, blind if isinstance(blind, str) else None)
+    check_blind(scorer, spec, apart)
+    run = evaluated(blind, pairs, "none", work, progress=work.start(f"{spec}, shown nothing"))
+    if run.outages:
+        raise EndpointError(
+            f"{spec}: {run.outages} of {len(pairs.rows)} rows got no answer; what came is kept, "
+            "run the same command again"
+        )
+    return [_faults(row, apart) for row in run.verdicts.rows]
+
+
+def check_blind(scorer: Scorer | Judge, spec: str, apart: float | None) -> None:
+    """Raise `UsageError` for a scorer that needs the user, and an `apart` that does not fit."""
     info, judges = info_of(scorer, spec), isinstance(scorer, Judge)
     if info.needs_user or info.needs_shown:
         raise UsageError(f"--blind {spec}: it needs the user; name one that can do without")
@@ -37,13 +49,6 @@ def blind_faults(
             f"--blind {spec}: --apart N says by how many of its points, 0 or more, one answer is "
             "better"
         )
-    run = evaluated(blind, pairs, "none", work, progress=work.start(f"{spec}, shown nothing"))
-    if run.outages:
-        raise EndpointError(
-            f"{spec}: {run.outages} of {len(pairs.rows)} rows got no answer; what came is kept, "
-            "run the same command again"
-        )
-    return [_faults(row, apart) for row in run.verdicts.rows]
 
 
 def _faults(row: VerdictRow, apart: float | None) -> list[str]:

@@ -63,7 +63,7 @@ def gap_faults(
         BenchmarkError: where no row has what the measure reads.
         EndpointError: where an endpoint did not answer; what came is kept.
     """
-    _limit(limit)
+    read_limit(limit)
     (measure,) = build_qualities([adherence], work.session, work.settings)
     gaps = _gaps(measure, pairs, limit, work)
     faults: list[list[str] | None] = [None] * len(pairs.rows)
@@ -112,7 +112,7 @@ def _gaps(measure: QualityMetric, pairs: Dataset, limit: str, work: Work) -> Gap
         units=units,
         gaps=np.array([less[list(unit), 0].sum() for unit in units]),
         null=null,
-        thresholds={size: _limit(limit, of_size) for size, of_size in null.items()},
+        thresholds={size: read_limit(limit, of_size) for size, of_size in null.items()},
         reasons=rated.reasons,
     )
 
@@ -144,7 +144,11 @@ def _can_rate(measure: QualityMetric, pair: PreferencePair) -> bool:
     return True
 
 
-def _limit(text: str, null: Doubles | tuple[()] = ()) -> float | None:
+def read_limit(text: str, null: Doubles | tuple[()] = ()) -> float | None:
+    """Return what a gap must be above: a number, or a quantile of a null (None of an empty one).
+
+    Raises `UsageError` for a text that is neither.
+    """
     try:
         value = float(text.removeprefix(NULL))
     except ValueError:

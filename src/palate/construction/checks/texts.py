@@ -30,7 +30,7 @@ def format_faults(pairs: Dataset) -> Faults:
 
 
 def quote_faults(pairs: Dataset) -> tuple[Faults, tuple[int, int]]:
-    """Name the aspects whose evidence is verbatim neither in narrative nor in a post.
+    """Name the aspects whose evidence is verbatim neither in narrative nor in a post, line by line.
 
     Texts are compared in their normal form; an aspect without evidence is passed over. Also returns
     how many evidences are verbatim, and how many were compared.
@@ -38,11 +38,19 @@ def quote_faults(pairs: Dataset) -> tuple[Faults, tuple[int, int]]:
     faults: list[list[str] | None] = []
     n = 0
     for pair in pairs.pairs:
-        texts = (pair.gold.narrative or "", *(post.text for post in pair.profile))
-        sources = [normal_form(text) for text in texts if text]
-        quotes = {k: normal_form(a.evidence) for k, a in enumerate(pair.gold.aspects, 1)}
-        quotes = {k: quote for k, quote in quotes.items() if quote and sources}
-        wrong = [k for k, quote in quotes.items() if not any(quote in text for text in sources)]
+        sources = [
+            normal_form(text)
+            for text in (pair.gold.narrative, *(p.text for p in pair.profile))
+            if text
+        ]
+        lines = {k: a.evidence.splitlines() for k, a in enumerate(pair.gold.aspects, 1)}
+        quotes = {k: [*map(normal_form, evidence)] for k, evidence in lines.items()}
+        quotes = {k: quote for k, quote in quotes.items() if any(quote) and sources}
+        wrong = [
+            k
+            for k, quote in quotes.items()
+            if not all(any(line in text for text in sources) for line in quote)
+        ]
         faults.append([f"aspect {k} quotes nothing" for k in wrong] if quotes else None)
         n += len(quotes)
     return faults, (n - sum(len(row or ()) for row in faults), n)
