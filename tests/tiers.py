@@ -53,6 +53,7 @@ FULL = {
         "tests/guidance/test_guidance_enumerated.py",
         "tests/selfcheck/test_selfcheck_run.py",
         "tests/validity/test_validity_planted.py",
+        "tests/construction/pairs/test_pairs_planted.py",
         "src/palate/selfcheck/run.py",
     ),
     "kill sweeps": (

@@ -77,6 +77,7 @@ class PlantedUser:
 
     def __init__(self, number: int, side: str) -> None:
         self.id, stream = f"{number}{side}", random.Random(f"{number}{side}")
+        self.mark = f"n{number}"
         self.question = f"Number {number}: which {some_words(random.Random(number), 3)}?"
         self.sentences = [some_words(stream, 9) + "." for _ in range(5)]
         self.titles = [some_words(stream, 3) for _ in range(2)]
@@ -104,9 +105,10 @@ class PlantedUser:
         )
 
     def answer(self, n: int = WORDS, *, titles: bool = True, also: str = "") -> str:
-        """Return an answer of n words that holds the titles."""
-        told = " ".join([*([", ".join(self.titles)] if titles else []), *([also] if also else [])])
-        return f"{told} {some_words(self.stream, n - len(told.split()))}".strip()
+        """Return an answer of n words that holds the titles, between two marks of its question."""
+        told = [self.mark, *([", ".join(self.titles)] if titles else []), *([also] if also else [])]
+        missing = n - len(" ".join(told).split()) - 1
+        return f"{' '.join(told)} {some_words(self.stream, missing)} {self.mark}"
 
 
 class Script:
@@ -178,8 +180,15 @@ def _rating(prompt: str) -> int:
 
 
 def _verdict(prompt: str) -> str:
-    # Of answers that are alike it prefers the first: both orders then disagree.
-    return "B" if BETTER in prompt.partition("<response_b>")[2] else "A"
+    # A whole answer to this question is better, then one with the word that is liked. Of answers
+    # that are alike it prefers the first: both orders then disagree.
+    mark = f"n{NUMBER.search(prompt)[1]}"  # type: ignore[index]
+    worth = []
+    for letter in "ab":
+        response = prompt.partition(f"<response_{letter}>")[2].partition("</response_")[0]
+        words = response.split()
+        worth.append((words[:1] == words[-1:] == [mark], BETTER in words))
+    return "AB"[worth[1] > worth[0]]
 
 
 class Noise:

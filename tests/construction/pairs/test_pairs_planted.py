@@ -13,14 +13,14 @@ import planted_build
 from planted_build import KEPT, REPORTED, Script, noise, planted
 
 
-@pytest.mark.parametrize("rejected", ["mirror", "violate"])
-def test_each_planted_fault_is_reported_and_no_other(tmp_path, rejected):
-    outcome = planted(1, 3, rejected, tmp_path)
+@pytest.mark.parametrize(("rejected", "good"), [("mirror", 12), ("violate", 28)])
+def test_each_planted_fault_is_reported_and_no_other(tmp_path, rejected, good):
+    outcome = planted(1, good, rejected, tmp_path)  # filters are tried on 30 rows
     assert outcome.holds, outcome.text
     lines = outcome.text.splitlines()[4:]
     assert lines == [
         *(f"| {fault} | {reported}: 1 |" for fault, reported in REPORTED.items()),
-        f"| {KEPT} | kept: 3 |",
+        f"| {KEPT} | kept: {good} |",
     ]
 
 
