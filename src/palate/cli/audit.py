@@ -63,8 +63,9 @@ def audit(
     benchmark: Annotated[str, flags.benchmark_option(help="Benchmark or file of pairs.")],
     *,
     checks: Checks,
-    kept: Annotated[
-        Path | None, typer.Option(help="Write the rows without a reason: .jsonl or .jsonl.gz.")
+    kept_file: Annotated[
+        Path | None,
+        typer.Option("--kept", help="Write the rows without a reason: .jsonl or .jsonl.gz."),
     ] = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit 1 for any reason, and for any refuted.")
@@ -78,8 +79,8 @@ def audit(
 
     Each row is kept or has reasons; a filter that is not shown to see is no reason.
     """
-    if kept is not None:
-        check_output(kept, "--kept")
+    if kept_file is not None:
+        check_output(kept_file, "--kept")
     settings = computing.settings()
     (pairs,) = loading.load_all([benchmark], computing.seed)
     with computing.session() as session, bars(session.ledger.progress) as display:
@@ -101,12 +102,14 @@ def audit(
     if spent := session.ledger.line():
         err.print(f"endpoints: {spent}", highlight=False)
     show(audit_tables(result), form, result.document())
-    if kept is not None:
-        if not result.summary.kept:
-            raise UnscoredError(f"--kept {kept}: no row is without a reason; nothing is written")
-        with rows_file(kept) as writer:
+    if kept_file is not None:
+        if not result.summary.n_kept:
+            raise UnscoredError(
+                f"--kept {kept_file}: no row is without a reason; nothing is written"
+            )
+        with rows_file(kept_file) as writer:
             for row, checked in zip(pairs.rows, result.rows, strict=True):
-                if checked.kept:
+                if checked.clean:
                     writer.write(contract_row(row))
     if strict and not result.clean:
         n, refuted = len(result.rows) - result.summary.without_reason, result.summary.refuted

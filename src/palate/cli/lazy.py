@@ -29,6 +29,7 @@ RARE = (
     *("max_unscored", "save_every", "tensorboard", "value_learning_rate", "gae_lambda"),
     *("clip_range", "kl_target", "warmup", "minibatches", "epochs", "micro_batch"),
     *("answers_per_prompt", "evaluate_on", "evaluations", "raw", "missing_eos", "mirrors"),
+    *("keep_ids", "licence", "attempts", "apart"),
 )
 """Options that rarely change, those that are hidden first before the others."""
 

@@ -46,14 +46,14 @@ def test_a_couple_is_whole_or_not_at_all() -> None:
     first = first.model_copy(update={"profile": (post(f"I said {leak}"),), "chosen": leak})
     second = second.model_copy(update={"rejected": leak})
     result = audit(set_of(*couple(1), first, second), root=None)
-    assert [(r.id, r.reasons, r.kept) for r in result.rows] == [
+    assert [(r.id, r.reasons, r.clean) for r in result.rows] == [
         ("1a", (), True),
         ("1b", (), True),
         ("2a", ("leak",), False),
         ("2b", (), False),
     ]
     told = result.summary
-    assert (told.rows, told.couples, told.without_reason, told.kept) == (4, 2, 3, 2)
+    assert (told.rows, told.couples, told.without_reason, told.n_kept) == (4, 2, 3, 2)
     assert told.mirrored and told.without_user == () and told.refuted == ()
     assert not result.clean
 

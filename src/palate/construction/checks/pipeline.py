@@ -89,7 +89,7 @@ def audit(
         couples=len(pairs.couples),
         mirrored=pairs.mirrored,
         without_reason=sum(not row.reasons for row in rows),
-        kept=sum(row.kept for row in rows),
+        n_kept=sum(row.clean for row in rows),
         checks=tuple(map(_counted, checks)),
         adherence=adherence,
         blind=blind,
@@ -132,7 +132,7 @@ def _rows(
         for k, mirror in enumerate(pairs.mirror_rows)
     ]
     return tuple(
-        AuditRow(id=pair.id, reasons=reasons[k], details=details[k], kept=whole[k])
+        AuditRow(id=pair.id, reasons=reasons[k], details=details[k], clean=whole[k])
         for k, pair in enumerate(pairs.rows)
     )
 

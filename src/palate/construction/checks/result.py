@@ -79,7 +79,7 @@ class AuditSummary(Record):
     mirrored: bool
     """True where every row stands in a couple."""
     without_reason: int
-    kept: int
+    n_kept: int
     """Rows without a reason whose couple has none either."""
     checks: tuple[CheckCount, ...]
     adherence: str | None
@@ -106,7 +106,8 @@ class AuditRow(Record):
     """Checks that it fails, of those that count."""
     details: Mapping[str, str]
     """By check, also of those that count for nothing: what is wrong, without any text of it."""
-    kept: bool
+    clean: bool
+    """Whether it has no reason, nor the other row of its couple."""
 
 
 @dataclass(frozen=True)

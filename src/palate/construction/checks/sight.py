@@ -129,7 +129,7 @@ def rubric_sight(pairs: Dataset, measure: QualityMetric, work: Work) -> list[Sig
         texts.append(tuple(Sample("\n\n".join(posts)) for posts in both))
     wins: Sequence[bool] | NDArray[np.bool_] = []
     if rows:
-        own, third = rate_samples(
+        own_rated, third_rated = rate_samples(
             measure,
             Samples(pairs.name, tuple(row.id for row in rows), tuple(texts)),
             replace(pairs, rows=tuple(rows)),
@@ -137,7 +137,7 @@ def rubric_sight(pairs: Dataset, measure: QualityMetric, work: Work) -> list[Sig
             work.start(f"{measure.spec} of posts"),
             retry_unscored=work.retry_unscored,
         ).values.T
-        wins = own > third
+        wins = own_rated > third_rated
     return [share_won("rubric", "a third user's posts", wins)]
 
 
@@ -148,10 +148,12 @@ def _posts(pairs: Dataset, seed: int) -> Iterator[tuple[PreferencePair, list[str
         third = pools[pair.subset].at(pair.id, pair.user_id).stranger("posts")
         quotes = [quote for a in pair.gold.aspects if (quote := normal_form(a.evidence))]
         forms = {post.text: normal_form(post.text) for post in pair.profile}
-        own = [text for text, form in forms.items() if not any(q in form for q in quotes)]
+        unquoted = [text for text, form in forms.items() if not any(q in form for q in quotes)]
         theirs = [post.text for post in third.posts] if third else []
-        if pair.gold.aspects and (n := min(len(own), len(theirs))):
+        if pair.gold.aspects and (n := min(len(unquoted), len(theirs))):
             bare = tuple(a.model_copy(update={"evidence": ""}) for a in pair.gold.aspects)
             gold = pair.gold.model_copy(update={"aspects": bare})
-            own, theirs = (shuffled(all_, "posts", seed, pair.id)[:n] for all_ in (own, theirs))
-            yield pair.model_copy(update={"gold": gold}), own, theirs
+            first, second = (
+                shuffled(texts, "posts", seed, pair.id)[:n] for texts in (unquoted, theirs)
+            )
+            yield pair.model_copy(update={"gold": gold}), first, second

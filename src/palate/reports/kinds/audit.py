@@ -64,7 +64,7 @@ def _checks(told: AuditSummary) -> Table:
         couples, whole = f", {told.couples:,} mirrored couples", ", couples whole"
     needs = [f"{check.name} needs {check.needs}" for check in told.checks if check.needs]
     notes = [
-        f"{told.without_reason:,} rows are without a reason; {told.kept:,} would be kept{whole}.",
+        f"{told.without_reason:,} rows are without a reason; {told.n_kept:,} would be kept{whole}.",
         *(
             "quote: {:,} of {:,} evidences are verbatim.".format(*check.verbatim)
             for check in told.checks
