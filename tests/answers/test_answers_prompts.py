@@ -14,7 +14,7 @@ import pytest
 from endpoints import Loopback
 from palate.answers import NotDrawn, Sample, build_policy, draw_prompts, draw_samples
 from palate.benchmarks import Dataset
-from palate.engines.language_model import TOO_LONG
+from palate.engines import TOO_LONG
 from palate.errors import EndpointError, ModelError
 from palate.records import Message, PreferencePair, Settings
 from palate.session import Session, default_session

@@ -1,7 +1,7 @@
 """Declared benchmarks, files, and their mirrored couples."""
 
 from palate.benchmarks.benchmark import Benchmark, LoadOptions
-from palate.benchmarks.dataset import Dataset, need_pairs
+from palate.benchmarks.dataset import Dataset, as_mirrored, need_pairs
 from palate.benchmarks.mirrors import couple_votes, mirrors
 from palate.benchmarks.registry import dataset_of, find_benchmark, list_benchmarks, load_benchmark
 from palate.benchmarks.votes import EvaluatedVotes
@@ -11,6 +11,7 @@ __all__ = [
     "Dataset",
     "EvaluatedVotes",
     "LoadOptions",
+    "as_mirrored",
     "couple_votes",
     "dataset_of",
     "find_benchmark",

@@ -30,6 +30,31 @@ _models = partial(typer.Option, rich_help_panel="Who reads and writes")
 
 
 @dataclass(frozen=True)
+class SourceOptions:
+    """How the source is read, and how far."""
+
+    layout: Annotated[str, typer.Option(help=f"{', '.join(LAYOUTS[:-1])} or {LAYOUTS[-1]}.")]
+    keep_ids: Annotated[
+        bool, typer.Option("--keep-ids", help="Keep users' and posts' ids; else they are numbers.")
+    ] = False
+    skip_bad_rows: flags.SkipBadRows = False
+    limit: Annotated[int | None, typer.Option(help="The source's first N questions.")] = None
+
+
+@dataclass(frozen=True)
+class OutputOptions:
+    """Where the result goes, and under which licence."""
+
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder of the result.")]
+    root: Annotated[
+        Path, typer.Option(help="Folder under which runs of a blind scorer are kept.")
+    ] = Path("runs")
+    licence: Annotated[
+        str | None, typer.Option(help="Licence of the data set, as the hub names it.")
+    ] = None
+
+
+@dataclass(frozen=True)
 class AnswerOptions:
     """Who reads what users expect, and who writes the answers."""
 
@@ -59,21 +84,10 @@ class AnswerOptions:
 def pairs(
     source: Annotated[Path, typer.Argument(help="File, or the folder that it lies in.")],
     *,
-    layout: Annotated[str, typer.Option(help=f"{', '.join(LAYOUTS[:-1])} or {LAYOUTS[-1]}.")],
+    reading: SourceOptions,
     answered: AnswerOptions,
     checks: RowChecks,
-    output: Annotated[Path, typer.Option("-o", "--output", help="Folder of the result.")],
-    root: Annotated[
-        Path, typer.Option(help="Folder under which runs of a blind scorer are kept.")
-    ] = Path("runs"),
-    keep_ids: Annotated[
-        bool, typer.Option("--keep-ids", help="Keep users' and posts' ids; else they are numbers.")
-    ] = False,
-    skip_bad_rows: flags.SkipBadRows = False,
-    limit: Annotated[int | None, typer.Option(help="The source's first N questions.")] = None,
-    licence: Annotated[
-        str | None, typer.Option(help="Licence of the data set, as the hub names it.")
-    ] = None,
+    result: OutputOptions,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the most calls by role, and ask nothing.")
     ] = False,
@@ -89,14 +103,7 @@ def pairs(
     settings = devices.settings()
     given = asdict(answered) | asdict(checks)
     given |= {name: given[name] or () for name in ("writers", "against")}
-    options = PairsOptions(
-        layout=layout,
-        keep_ids=keep_ids,
-        skip_bad_rows=skip_bad_rows,
-        limit=limit,
-        licence=licence,
-        **given,
-    )
+    options = PairsOptions(licence=result.licence, **asdict(reading), **given)
     kept_replies = cache or str(cache_folder() / "replies")
     with (
         Session(cache=kept_replies, max_cost=max_cost) as session,
@@ -109,9 +116,9 @@ def pairs(
             return
         build = build_pairs(
             source,
-            output,
+            result.output,
             options,
-            root=root,
+            root=result.root,
             session=session,
             settings=settings,
             start=display.start,

@@ -2,6 +2,7 @@
 
 from palate.engines.endpoints.chat import Ask, ChatEndpoint, Reply
 from palate.engines.language_model import (
+    TOO_LONG,
     EndpointLanguageModel,
     LanguageModel,
     LocalLanguageModel,
@@ -13,6 +14,7 @@ from palate.engines.text.reader import Reader
 from palate.records import Encoded
 
 __all__ = [
+    "TOO_LONG",
     "Ask",
     "ChatEndpoint",
     "ChatTemplate",

@@ -2,10 +2,12 @@
 
 from palate.quality.contrast import check_mirrored, contrast_samples, rate_by_all
 from palate.quality.from_spec import build_qualities, build_quality
+from palate.quality.metric_base import require_aspects
 from palate.quality.ngrams import Chrf
 from palate.quality.protocol import QualityMetric, QualityScore, QuestionResponse
 from palate.quality.rating import SampleQuality, gold_content, rate_samples
 from palate.quality.rubric_judge import RubricJudge, rubric_judge
+from palate.quality.sentences import sentences
 
 __all__ = [
     "Chrf",
@@ -21,5 +23,7 @@ __all__ = [
     "gold_content",
     "rate_by_all",
     "rate_samples",
+    "require_aspects",
     "rubric_judge",
+    "sentences",
 ]

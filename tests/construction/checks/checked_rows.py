@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pairs import pair_of
-from palate.benchmarks import Dataset
-from palate.benchmarks.dataset import as_mirrored
+from palate.benchmarks import Dataset, as_mirrored
 from palate.construction.checks.row_check import CheckOptions, CheckResult, check_rows
 from palate.evaluation import Work
 from palate.records import Post, RubricAspect

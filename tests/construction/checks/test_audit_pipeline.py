@@ -94,7 +94,7 @@ def test_it_is_kept_without_texts_and_comes_back(tmp_path: Any) -> None:
     assert isinstance(back, Audit)
     assert (back.summary, back.rows) == (result.summary, result.rows)
     lines = (result.folder / "rows.jsonl").read_text().splitlines()
-    assert [*json.loads(lines[0])] == ["id", "reasons", "details", "kept"]
+    assert [*json.loads(lines[0])] == ["id", "reasons", "details", "clean"]
     assert "q0w1" not in "".join(lines)
     assert str(back) == str(result)
     before = (result.folder / "summary.json").read_bytes()

@@ -20,8 +20,7 @@ from palate.construction.checks.sight import (
     twins,
 )
 from palate.evaluation import Work
-from palate.quality import QualityScore
-from palate.quality.metric_base import require_aspects
+from palate.quality import QualityScore, require_aspects
 from palate.records import Post
 from palate.session import Session
 

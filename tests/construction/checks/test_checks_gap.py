@@ -12,8 +12,7 @@ from palate.construction.checks.gap import NULL_GAPS, gap_faults
 from palate.construction.checks.row_check import CheckOptions
 from palate.errors import BenchmarkError, UsageError
 from palate.evaluation import Work
-from palate.quality import QualityScore
-from palate.quality.metric_base import require_aspects
+from palate.quality import QualityScore, require_aspects
 from palate.records import Settings
 from palate.seeding import unit
 from palate.session import Session

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scripted import ScriptedPolicy
+from scripted_policy import ScriptedPolicy
 
 from palate.benchmarks import Dataset
 from palate.construction.checks.texts import quote_faults
@@ -14,7 +14,7 @@ from palate.construction.pairs.reader import ReaderSubject, read_aspects
 from palate.construction.stage import Dropped
 from palate.engines import Reply
 from palate.errors import EndpointError
-from palate.quality.sentences import sentences
+from palate.quality import sentences
 from palate.records import Gold, Post, PreferencePair, Question, RubricAspect, normal_form
 from palate.stores import Store
 

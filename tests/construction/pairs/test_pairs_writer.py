@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scripted import ScriptedPolicy
+from scripted_policy import ScriptedPolicy
 
 from palate.construction.pairs.writer import (
     WriterSubject,
