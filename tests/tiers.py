@@ -97,6 +97,7 @@ FULL = {
         "tests/construction/checks/test_checks_real.py",
         "tests/construction/own_text/test_construction_layouts.py",
         "tests/construction/own_text/test_construction_memory.py",
+        "tests/construction/sources/test_construction_sources_dump.py",
         "tests/construction/sources/test_construction_sources_memory.py",
         "tests/data/test_data_memory.py",
         "docs/decoding.md",
@@ -115,6 +116,7 @@ FULL = {
         "tests/gauntlet/test_gauntlet_tokenizers.py",
         "tests/reports/page/test_page_large.py",
         "tests/studies",
+        "tests/test_accelerator.py",
     ),
 }
 PATHS = [ROOT / path for paths in FULL.values() for path in paths]
