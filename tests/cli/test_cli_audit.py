@@ -113,6 +113,7 @@ def test_mirrored_couples_are_at_a_half_by_law_and_pass_strict(tmp_path: Path) -
     ("words", "message"),
     [
         (("--kept", "good.csv"), "--kept good.csv: expected a file that ends in .jsonl"),
+        (("--kept", "./teas.jsonl"), "teas.jsonl: is the benchmark itself; name another file"),
         (("--gap", "1"), "--gap 1: a gap is of a measure; name one by --adherence"),
         (("--blind", "longest"), "--blind longest: --apart N says by how many"),
         (("--against", "nowhere.jsonl"), "nowhere.jsonl"),

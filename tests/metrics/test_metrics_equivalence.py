@@ -69,13 +69,17 @@ def test_the_number_needed_shows_it_8_times_of_10() -> None:
     assert np.mean([it.finding == "shown" for it in tests]) == pytest.approx(0.8, abs=0.03)
 
 
-def test_a_point_at_the_null_value_is_shown_by_law() -> None:
+def test_ties_alone_show_nothing() -> None:
     point = clustered_mean([0.5] * 4, list("abcd"))
     assert point.se == 0
-    assert equivalence(point) == Equivalence("shown", 4, 0.0)
-    # Of another null value the same point is as certain.
-    assert equivalence(point, null=0.8) == Equivalence("refuted", 4, 1.0)
-    assert equivalence(point, null=0.52).finding == "shown"
+    assert equivalence(point) == Equivalence("not shown", 4, note="all values are alike")
+    assert equivalence(point, null=0.8).finding == "refuted"
+
+
+def test_more_pairs_do_not_help_a_value_near_the_margin() -> None:
+    near = equivalence(t_estimate(0.54, 0.009, 400, n=3000))
+    assert near.n_needed is not None and near.n_needed < 3000
+    assert near.words() == "not shown: the value is near the margin"
 
 
 def test_values_all_alike_at_a_bound_refute_or_show_nothing() -> None:

@@ -18,7 +18,8 @@ from palate.cli.flatten import flatten_options
 from palate.construction import audit as audit_pairs
 from palate.construction.checks.pipeline import GAP
 from palate.construction.writing import check_output, rows_file
-from palate.errors import UnscoredError
+from palate.data import files_of
+from palate.errors import UnscoredError, UsageError
 from palate.reports import Form
 from palate.reports.kinds.audit import tables as audit_tables
 from palate.scorers import GROUP
@@ -81,6 +82,9 @@ def audit(
     """
     if kept_file is not None:
         check_output(kept_file, "--kept")
+        source = Path(benchmark)
+        if source.exists() and kept_file.resolve() in [f.resolve() for f in files_of(source)]:
+            raise UsageError(f"--kept {kept_file}: is the benchmark itself; name another file")
     settings = computing.settings()
     (pairs,) = loading.load_all([benchmark], computing.seed)
     with computing.session() as session, bars(session.ledger.progress) as display:

@@ -127,7 +127,7 @@ def pairs(
         err.print(f"endpoints: {spent}", highlight=False)
     show(pairs_tables(build), form, build.document())
     if form is Form.TABLE:
-        show_text(render([*examples(build)], Form.TABLE, width=min(width(), 100)))
+        show_text("\n" + render([*examples(build)], Form.TABLE, width=min(width(), 100)))
     if not build.summary.pairs:
         stages = build.summary.stages
         reasons = dropped_by_row(stages, dict.fromkeys(stage.of for stage in stages))

@@ -42,6 +42,8 @@ class Equivalence:
             return self.finding
         if self.n_needed is None:
             return f"not shown: {self.note or NO_INTERVAL}"
+        if self.n_needed <= self.n:
+            return "not shown: the value is near the margin"
         return f"not shown: about {float(f'{self.n_needed:.2g}'):,.0f} {unit} needed"
 
 
@@ -49,8 +51,8 @@ def equivalence(estimate: Estimate, *, null: float = 0.5, margin: float = MARGIN
     """Test that a figure is off its null value by less than the margin (TOST, level 0.05).
 
     ``p = max(P(t_df > (value - null + margin)/se), P(t_df < (value - null - margin)/se))``, and
-    ``n_needed = n ((1.645 + 1.282) se / margin)²``. A point (se 0) lies inside, p = 0, or not. The
-    interval of values all alike at a bound (no t) can refute, but shows nothing.
+    ``n_needed = n ((1.645 + 1.282) se / margin)²``. Values that are all alike have no t: their
+    interval can refute, but shows nothing.
 
     Raises `ValueError` for a margin that is not above 0.
 
@@ -66,9 +68,7 @@ def equivalence(estimate: Estimate, *, null: float = 0.5, margin: float = MARGIN
     bottom, top = null - margin, null + margin
     se, df = estimate.se, estimate.df
     p, needed, note = None, None, None
-    if se == 0:
-        p = 0.0 if bottom < value < top else 1.0
-    elif se is None or df is None:
+    if se is None or df is None or se == 0:
         note = ALL_ALIKE
     else:
         p = max(float(stdtr(df, (bottom - value) / se)), float(stdtr(df, (value - top) / se)))

@@ -55,9 +55,9 @@ ZONES = {
 UNITS = (10**8, 1), (10**11, 10**3), (10**14, 10**6), (10**17, 10**9)
 """Least number and parts of a second: a number counts from 1970 in the unit in which it is a date
 of 1973 to 2286; what lies between the units, such as 20150204, could be several dates."""
+UNREAD = "; or keep the order of the file with --order-as-in-file"
 ADVICE = (
-    "write it as 2015-11-13, with a time as 2015-11-13T22:10:00Z or as seconds since 1970; or keep "
-    "the order of the file with --order-as-in-file"
+    "write it as 2015-11-13, with a time as 2015-11-13T22:10:00Z or as seconds since 1970" + UNREAD
 )
 
 

@@ -99,7 +99,7 @@ def test_the_card_says_how_they_were_made_and_what_nobody_checked(folder, server
     assert "**Checked by people: no.**" in card.text
     assert "6 mirrored couples" in card.text
     assert "127.0.0.1" not in card.text and "| api:scripted?retries=0 | 6 |" in card.text
-    assert "In 0 of the couples the second user never asked" in card.text
+    assert "never asked" not in card.text and "| gap |" not in card.text
     assert "| partner | questions | 12 | 6 | in a couple already: 6 |" in card.text
 
 
@@ -238,6 +238,19 @@ def test_one_user_has_no_mirror(folder, server) -> None:
     tasting_rows(folder / "rows.jsonl", 1)
     done = build(folder, server)
     assert done.returncode == 2 and "none of 1 questions has another user" in done.stderr
+    assert not (folder / "out").exists(), "what is refused leaves no folder"
+    assert build(folder, server, "--rejected", "violate").returncode == 0
+
+
+def test_pairs_are_held_against_plain_texts_and_folders(folder, server) -> None:
+    (folder / "seen").mkdir()
+    tasting_rows(folder / "seen" / "rows.jsonl", 4)
+    (folder / "book.txt").write_text("Nothing of it.\n", encoding="utf-8")
+    done = build(folder, server, "--against", "book.txt", "--against", "seen")
+    # The questions of two couples stand in the folder.
+    assert "contaminated" in done.stdout, done.stderr
+    inputs = json.loads((folder / "out" / "manifest.json").read_text())["inputs"]
+    assert {"against 1: book.txt", "against 2: rows.jsonl"} < inputs.keys()
 
 
 def test_another_builds_folder_is_refused(folder, server) -> None:

@@ -120,6 +120,7 @@ def test_own_texts_of_a_dump_are_answers_against_other_authors(tmp_path: Path) -
         (lambda t: t.replace("<row", "<line", 1), 3, "expected <row> in <posts>, got <line>"),
         (lambda t: t.replace("CreationDate", "Created", 1), 3, "`CreationDate`"),
         (lambda t: t.replace('Id="12"', 'Id="11"'), 4, "there twice"),
+        (lambda t: f'<?xml version="1.0" encoding="koi8-zz"?>{t}', 1, "cannot be decoded"),
         (lambda t: t.replace("2018-04-02T00:00:00.000", "4/2/18"), 4, "no date"),
     ],
 )
@@ -157,14 +158,20 @@ def test_bad_rows_are_counted_and_a_cut_stream_is_not_skipped(tmp_path: Path) ->
         pass
 
 
-def test_html_that_is_nested_too_deeply_names_its_post(tmp_path: Path) -> None:
-    deep = post(1, ANN, "2018-01-01", "<b>" * 5000 + "x" + "</b>" * 5000, Title="Deep?")
+def test_html_that_is_nested_too_deeply_for_markdown_is_read_bare(tmp_path: Path) -> None:
+    deep = post(1, ANN, "2018-01-01", "<b>" * 5000 + "x &amp; y" + "</b>" * 5000, Title="Deep?")
     folder = write(tmp_path, [deep, post(2, ANN, "2018-01-02", "Why?", Title="Why?")])
-    with (
-        open_source(folder, "stackexchange") as source,
-        pytest.raises(DataError, match="post 1: its HTML is nested too deeply"),
-    ):
-        list(source.questions())
+    with open_source(folder, "stackexchange") as source:
+        (question,) = source.questions()
+    assert [earlier.text for earlier in question.profile] == ["Deep?\n\nx & y"]
+
+
+def test_a_date_that_cannot_be_read_names_its_column(tmp_path: Path) -> None:
+    edited = post(1, ANN, "2018-01-01", "Why?", Title="Why?", LastEditDate="4/2/18")
+    folder = write(tmp_path, [edited])
+    with pytest.raises(DataError) as error, open_source(folder, "stackexchange"):
+        pass
+    assert error.value.field == "edited" and "--order-as-in-file" not in error.value.problem
 
 
 def test_the_real_dump_gives_the_known_counts(real_data: Path) -> None:

@@ -18,7 +18,7 @@ MACHINE = (
     r"|(?:large )?language model)"
 )
 PHRASES = (
-    rf"as an? (?:{MACHINE},?|ai,) (?:i|my)\b",
+    rf"as an? (?:{MACHINE}|ai|artificial intelligence)(?: {BY} \w+)?,? (?:i|my)\b",
     rf"(?:i am|i'm) (?:just |only )?an? {MACHINE}\b",
     rf"(?:i am|i'm|my name is) (?:{MODELS})(?!\w)",
     rf"(?:i am|i'm|my name is) (?:{NAMESAKES}),? (?:an? |the )?(?:ai|{MACHINE}|{BY})\b",
@@ -28,9 +28,11 @@ PHRASES = (
 NAMES_MODEL = re.compile(rf"(?<![\"'“‘«`])\b(?:{'|'.join(PHRASES)})", re.IGNORECASE)
 REFUSAL = re.compile(
     r"\W*(?:(?:i am |i'm )?(?:very |so |really )?sorry\W+(?:but )?|i apologi[sz]e\W+(?:but )?"
-    r"|unfortunately\W+)?i (?:can't|cannot|can not|am unable to|am not able to|won't|will not) "
+    r"|unfortunately\W+)?"
+    r"(?:i (?:can't|cannot|can not|won't|will not)|(?:i am|i'm) (?:unable|not able) to) "
     r"(?:(?:assist|help)(?: you)? with (?:that|this|your)\b"
-    r"|(?:fulfill?|complete|comply with|process|answer) (?:that|this|your) (?:request|prompt))",
+    r"|(?:fulfill?|complete|comply with|process|answer|provide) "
+    r"(?:that|this|your) (?:request|prompt|question|information)\b)",
     re.IGNORECASE,
 )
 """Only where the answer begins with it: later it may be a part of advice."""

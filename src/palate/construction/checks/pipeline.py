@@ -10,9 +10,9 @@ from palate.comparison import plan_grid, run_grid
 from palate.construction.checks.gap import Gaps
 from palate.construction.checks.result import Audit, AuditRow, AuditSummary, CheckCount, GapLimit
 from palate.construction.checks.row_check import CheckOptions, CheckResult, check_rows
+from palate.construction.checks.shared_words import hashes_of
 from palate.construction.checks.sight import adherence_sight, blind_sights, rubric_sight
 from palate.construction.checks.standing import standings, without_user
-from palate.construction.own_text.pipeline import hash_of_file
 from palate.embeddings import build_features
 from palate.errors import UsageError
 from palate.evaluation import Start, Work
@@ -73,6 +73,7 @@ def audit(
         prints.append(info_of(work.scorer(blind), blind).fingerprint)
     if embedder:
         prints.append(build_features([embedder], work.session, work.settings).fingerprint)
+    inputs = hashes_of(against)
     cells = plan_grid([pairs], scorers, None, work)
     checks = check_rows(pairs, CheckOptions(measure, gap, blind, apart, against), work)
     gaps = next((check.gaps for check in checks if check.gaps), None)
@@ -110,7 +111,6 @@ def audit(
             "fingerprints": prints,
             "runs": [[*run.cell, *run.fingerprints] for run in grid.runs],
         }
-        inputs = {str(path): hash_of_file(path) for path in against}
         folder = Manifest.of(Audit.kind, identity, inputs=inputs).renew(work.root)
     result = Audit(summary, rows, folder)
     if folder is not None:

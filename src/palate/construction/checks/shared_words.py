@@ -10,7 +10,8 @@ from typing import Any
 from palate.benchmarks import Dataset
 from palate.construction.checks.texts import Faults, sides
 from palate.construction.leaks import RUN, SEED, Passage, words_of
-from palate.data import MAX_LINE, read_rows
+from palate.construction.own_text.pipeline import hash_of_file
+from palate.data import MAX_LINE, files_of, read_rows
 from palate.data.streams import PACKED, ByteStream
 from palate.errors import DataError
 from palate.words import pieces, runs, weight
@@ -70,14 +71,23 @@ def contaminated_faults(pairs: Dataset, against: Sequence[Path]) -> Faults:
     held = SharedRuns(pairs)
     places: dict[str, str] = {}
     for path in against:
-        plain = path.name.lower().endswith(PLAIN)
-        for number, words in (_lines if plain else _row_texts)(path):
+        for number, words in (_lines if _is_plain(path) else _row_texts)(path):
             for text in held.sharing(words):
                 places.setdefault(text, f"{path.name}:{number}")
     return [
         [f"{name}: {RUN} words of {places[text]}" for name, text in row.items() if text in places]
         for row in held.rows
     ]
+
+
+def hashes_of(against: Sequence[Path]) -> dict[str, str]:
+    """Return the hash of every file that is read, by its number and name."""
+    files = [f for p in against for f in ([p] if _is_plain(p) else files_of(p))]
+    return {f"against {n}: {file.name}": hash_of_file(file) for n, file in enumerate(files, 1)}
+
+
+def _is_plain(path: Path) -> bool:
+    return path.name.lower().endswith(PLAIN)
 
 
 def _row_texts(path: Path) -> Iterator[tuple[int, list[str]]]:

@@ -146,7 +146,8 @@ def _posts(pairs: Dataset, seed: int) -> Iterator[tuple[PreferencePair, list[str
     pools = pairs.user_pools(seed)
     for pair in pairs.pairs:
         third = pools[pair.subset].at(pair.id, pair.user_id).stranger("posts")
-        quotes = [quote for a in pair.gold.aspects if (quote := normal_form(a.evidence))]
+        lines = [line for a in pair.gold.aspects for line in a.evidence.splitlines()]
+        quotes = [quote for line in lines if (quote := normal_form(line))]
         forms = {post.text: normal_form(post.text) for post in pair.profile}
         unquoted = [text for text, form in forms.items() if not any(q in form for q in quotes)]
         theirs = [post.text for post in third.posts] if third else []

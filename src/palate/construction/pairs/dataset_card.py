@@ -34,10 +34,11 @@ def card_of(
     data = DatasetCardData(
         license=licence, pretty_name=summary.benchmark, tags=TAGS, size_categories=[size]
     )
+    unused = frozenset() if identity["adherence"] else {"gap"}
     options = {
         name.replace("_", " "): _words(value, name in SPECS)
         for name, value in identity.items()
-        if name not in NOT_OPTIONS and value not in (None, False, [], ())
+        if name not in NOT_OPTIONS | unused and value not in (None, False, [], ())
     }
     template = files(__package__).joinpath("dataset_card.jinja").read_text(encoding="utf-8")
     card = DatasetCard.from_template(

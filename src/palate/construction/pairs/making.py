@@ -35,6 +35,7 @@ class PairMaker:
         self._reader, self._writers = built[0] if named else None, built[len(named) :]
         self.fingerprints = tuple(policy.fingerprint for policy in built)
         self.stages: list[StageCounts] = []
+        self.n_askers = 0
         self.drafts: dict[str, PairDraft] = {}
         """The last state of each question up to `--limit`, in the source's order."""
 
@@ -54,6 +55,7 @@ class PairMaker:
             )
             drafts = limits[0].run(drafts)
         drafts = list(drafts)
+        self.n_askers = source.n_askers
         self.stages += [stage.counts for stage in (*source.stages, *limits)]
         if self._mirrored and drafts:
             read = len(drafts)
@@ -98,12 +100,12 @@ class PairMaker:
         return going_on
 
     def _refuse_unread(self, drafts: Iterable[PairDraft]) -> None:
-        questions = [question for draft in drafts for question in draft.questions]
-        unread = next((question for question in questions if not question.gold.aspects), None)
-        if self._reader is None and unread is not None:
+        unread = ((d, q) for d in drafts for q in d.questions if not q.gold.aspects)
+        if self._reader is None and (first := next(unread, None)):
+            draft, question = first
             raise UsageError(
-                f"question {unread.id!r}: user {unread.user_id!r} has no rubric_aspects for it; "
-                "name a --reader"
+                f"question {draft.question.id!r}: user {question.user_id!r} has no rubric_aspects "
+                "for it; name a --reader"
             )
 
     def _partners(self, source: QuestionSource) -> Outcomes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
 
 from palate.benchmarks import Dataset
@@ -12,6 +12,7 @@ from palate.benchmarks.dataset import as_mirrored
 from palate.construction.checks import Audit, audit
 from palate.construction.checks.blind import check_blind
 from palate.construction.checks.gap import read_limit
+from palate.construction.checks.shared_words import hashes_of
 from palate.construction.checks.standing import without_user
 from palate.construction.own_text.pipeline import hash_of_file
 from palate.construction.pairs.calls import most_calls
@@ -60,11 +61,10 @@ def build_pairs(
     import_pyarrow()
     work = Work.of(session, settings, root, start=start)
     maker = _maker(options, work)
-    with (
-        _opened(source, options) as questions,
-        _begun(output, source, options, maker, work) as manifest,
-    ):
-        drafts = maker.drafts_of(questions)
+    with ExitStack() as stack:
+        drafts = maker.drafts_of(stack.enter_context(_opened(source, options)))
+        # What is refused until here leaves no folder.
+        manifest = stack.enter_context(_begun(output, source, options, maker, work))
         written = maker.written(drafts)
         audited = _audited(written, options, work, f"{output.resolve().name} as written")
         kept_drafts = maker.checked(written, _reasons(written, audited) if audited else [])
@@ -109,7 +109,6 @@ def _begun(
     identity = options.model_dump(mode="json", exclude=FOR_ONCE)
     of_dump = options.layout == "stackexchange"
     files = dump_files(source) if of_dump else files_of(source)
-    files += [file for path in options.against for file in files_of(path)]
     manifest = Manifest.of(
         PairsBuild.kind,
         {
@@ -120,7 +119,7 @@ def _begun(
             "fingerprints": maker.fingerprints,
             "seed": work.settings.seed,
         },
-        inputs={path.name: hash_of_file(path) for path in files},
+        inputs={path.name: hash_of_file(path) for path in files} | hashes_of(options.against),
     )
     if output.is_file():
         raise RunError(f"-o {output}: is a file; expected a folder")
@@ -139,7 +138,8 @@ def _audited(
         return None
     checks = ("adherence", "gap", "blind", "apart", "against")
     given = {name: getattr(options, name) for name in checks}
-    given |= {"root": work.root, "session": work.session, "settings": work.settings}
+    root = work.root if options.blind else None
+    given |= {"root": root, "session": work.session, "settings": work.settings}
     return audit(_dataset(written, name), start=work.start, **given)
 
 
@@ -184,6 +184,7 @@ def _finish(
         couples=len(couples),
         users=len({pair.user_id for pair in pairs}),
         questions=len({pair.normal_key for pair in pairs}),
+        askers=maker.n_askers,
         never_asked=sum(not draft.has_asked for draft in couples),
         stages=tuple(maker.stages),
         audit=audited and audited.summary,

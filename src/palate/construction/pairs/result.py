@@ -27,6 +27,8 @@ class PairsSummary(Record):
     couples: int
     users: int
     questions: int
+    askers: int
+    """Users of the source who ask a question."""
     never_asked: int
     """Kept couples whose mirror user never asked the question."""
     stages: tuple[StageCounts, ...]

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from palate.errors import DataError, UsageError
+from palate.errors import UsageError
 
 
-def text_of_html(html: str, name: str) -> str:
+def text_of_html(html: str) -> str:
     """Return the text of a post; raises `UsageError` without markdownify.
 
-    `name` names the post where its elements are nested too deeply, which raises `DataError`.
+    Elements that are nested too deeply for Markdown give their bare text.
 
-    >>> text_of_html("<p>Is <a href='x'>this</a> $a_1*b_2*$?</p><pre><code>H(q)</code></pre>", "1")
+    >>> text_of_html("<p>Is <a href='x'>this</a> $a_1*b_2*$?</p><pre><code>H(q)</code></pre>")
     'Is this $a_1*b_2*$?\\n\\n```\\nH(q)\\n```'
     """
     try:
+        from bs4 import BeautifulSoup
         from markdownify import ATX, markdownify
     except ImportError as error:
         raise UsageError("posts in HTML need pip install 'palate[hub]'") from error
@@ -26,6 +27,6 @@ def text_of_html(html: str, name: str) -> str:
             heading_style=ATX,
             strip=["a", "img"],
         )
-    except RecursionError as error:
-        raise DataError(f"{name}: its HTML is nested too deeply; leave it out") from error
+    except RecursionError:
+        text = BeautifulSoup(html, "html.parser").get_text()
     return text.strip()

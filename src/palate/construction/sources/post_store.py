@@ -12,7 +12,7 @@ from palate.construction.sources.html import text_of_html
 from palate.construction.stage import Dropped, Stage
 from palate.errors import DataError
 from palate.records import Post
-from palate.records.dates import read_date
+from palate.records.dates import UNREAD, read_date
 
 POSTS, UNREADABLE = "posts", "cannot be read"
 MOST_POSTS = 500
@@ -33,7 +33,7 @@ UPDATE users SET (first, ever) = (SELECT min(settled), min(end) FROM posts WHERE
 COLUMNS = """
 SELECT post.n, post.user, post.start, {post}, {user}, post.parent, post.title, post.text, post.date,
   coalesce(nullif(post.category, ''), question.category, ''),
-  coalesce(users.name || ' (' || post.attribution || ')', post.attribution), post.is_html, post.id
+  coalesce(users.name || ' (' || post.attribution || ')', post.attribution), post.is_html
 FROM posts AS post LEFT JOIN users ON users.n = post.user
 LEFT JOIN posts AS question ON question.id = post.parent
 """
@@ -170,11 +170,15 @@ class PostStore:
 
     def _add(self, row: PostRow) -> None:
         file, line = row.place
+        field = "date"
         try:
-            written = read_date(row.date)
-            edited = read_date(row.edited) if row.edited else written
+            written = edited = read_date(row.date)
+            if row.edited:
+                field = "edited"
+                edited = read_date(row.edited)
         except DataError as error:
-            raise DataError(error.problem, file=file, line=line, field="date") from None
+            problem = error.problem.replace(UNREAD, "")  # sources are read by their dates
+            raise DataError(problem, file=file, line=line, field=field) from None
         end = microseconds(written.start + written.length)
         if row.user is not None:
             self.db.execute("INSERT OR IGNORE INTO users (id) VALUES (?)", (row.user,))
@@ -189,10 +193,10 @@ class PostStore:
             raise DataError(f"{row.id!r} is there twice", file=file, line=line, field="id")
 
     def _stored(self, line: tuple[Any, ...]) -> StoredPost:
-        *fields, is_html, name = line
+        *fields, is_html = line
         post = StoredPost(*fields)
         if is_html:
-            post = post._replace(text=text_of_html(post.text, f"post {name}"))
+            post = post._replace(text=text_of_html(post.text))
             self.db.execute(
                 "UPDATE posts SET text = ?, is_html = 0 WHERE n = ?", (post.text, post.n)
             )

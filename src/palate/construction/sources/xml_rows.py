@@ -57,6 +57,8 @@ def read_xml_rows(path: Path, root: str) -> Iterator[tuple[int, Mapping[str, str
                     file=str(path),
                     line=error.lineno,
                 ) from None
+            except (LookupError, ValueError) as error:  # of the encoding that a file names
+                raise DataError(f"cannot be decoded ({error})", file=str(path), line=1) from None
             stream.line = parser.CurrentLineNumber
             if n_read - parser.CurrentByteIndex > MAX_LINE:
                 raise stream.error(f"the row is over {MAX_LINE >> 20} MiB")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from palate.construction import Audit, AuditSummary
+from palate.construction.checks.sight import LEAST
 from palate.reports.names import context_name
 from palate.reports.numbers import NONE, Number, count, figure, plain, point, with_interval
 from palate.reports.page.names import Names
@@ -12,7 +14,7 @@ from palate.reports.page.parts import Text
 from palate.reports.table import Table
 from palate.words import shortened
 
-WIDTH, MOST_ROWS, LONGEST = 100, 20, 60
+WIDTH, MOST_ROWS, LONGEST = 100, 20, 75
 ASKS = {
     "format": "an answer is empty, a refusal, or names its model",
     "quote": "evidence is neither in the narrative nor in a post",
@@ -74,13 +76,19 @@ def _checks(told: AuditSummary) -> Table:
             f"gap: {each.n_above:,} of {each.n:,} {each.of} are above {plain(each.limit)}, against "
             f"{each.n_null:,} gaps under third users' rubrics."
             for each in told.gaps
+            if each.limit is not None
         ),
-        *(f"{name} counts for nothing: {BLINDNESS[name]}." for name in told.unseen),
+        *(f"{name} counts for nothing: {_blindness(told, name)}." for name in told.unseen),
         *([f"–: {'; '.join(needs)}."] if needs else []),
     ]
     title = f"audit of {told.benchmark}: {told.rows:,} rows{couples}"
     columns = ["check", "a row fails where", "checked", "failed"]
     return Table(title, columns, rows, notes, 2, width=WIDTH)
+
+
+def _blindness(told: AuditSummary, name: str) -> str:
+    tried = max(sight.n for sight in told.sights if sight.filter == name)
+    return BLINDNESS[name] if tried >= LEAST else f"it was tried on {tried}, and {LEAST} are needed"
 
 
 def _rows(result: Audit) -> Iterator[Table]:
@@ -132,6 +140,6 @@ def _standings(told: AuditSummary) -> Iterator[Table]:
 
 
 def parts(result: Audit, names: Names, number: int) -> Iterator[object]:
-    """Yield the tables under a heading."""
+    """Yield the tables under a heading, without rows: their ids and posts are the data's own."""
     yield Text("What an audit of the pairs says", "h3")
-    yield from (names.table(table) for table in tables(result))
+    yield from (names.table(table) for table in tables(replace(result, rows=())))

@@ -50,6 +50,7 @@ def _notes(build: PairsBuild) -> Iterator[str]:
     told = build.summary
     for writer, n in told.writers.items():
         yield f"{writer} wrote the answers of {n:,} {told.stages[-1].of}."
+    yield f"The source has questions of {told.askers:,} users."
     if told.never_asked:
         yield (
             f"In {told.never_asked:,} of {told.couples:,} couples the mirror user never asked: "
