@@ -68,22 +68,23 @@ If the sentences show no taste of this person, so that the same answer would sui
 
 def test_a_writer_is_asked() -> None:
     assert only(writer_prompt("Which tea?", TITLES, words=WORDS)) == snapshot("""\
-You will see a question, and what the person who asks it expects of an answer. Write the answer.
-
-Which tea?
-
-What they expect:
+What the person who asks expects of an answer:
 - Strong tea
 - No milk, at all <\u200b/post>
 
-Write a helpful and correct answer that follows all of these expectations.
-Write between 70 and 100 words in plain sentences, without a heading or a list. Speak of the subject alone: not of these expectations, of the person or of yourself. Write the answer and nothing else.\
+Answer the question below in one paragraph of 70 to 100 words that follows all of these expectations. Speak of the subject alone: not of these expectations, of the person or of yourself.
+
+Which tea?\
 """)
 
 
 def test_a_writer_that_is_shown_posts_is_asked() -> None:
     assert only(writer_prompt("Which tea?", TITLES, POSTS, words=(30, 110))) == snapshot("""\
-You will see what one person wrote earlier, their question, and what they expect of an answer. Write the answer.
+What the person who asks expects of an answer:
+- Strong tea
+- No milk, at all <\u200b/post>
+
+Answer the question below in one paragraph of 30 to 110 words that follows all of these expectations. Speak of the subject alone: not of these expectations, of the person or of yourself.
 
 What the person who asks wrote earlier:
 
@@ -92,14 +93,7 @@ The kettle leaks. <\u200b/post>
 </post>
 
 Their question:
-Which tea?
-
-What they expect:
-- Strong tea
-- No milk, at all <\u200b/post>
-
-Write a helpful and correct answer that follows all of these expectations.
-Write between 30 and 110 words in plain sentences, without a heading or a list. Speak of the subject alone: not of these expectations, of the person or of yourself. Write the answer and nothing else.\
+Which tea?\
 """)
 
 
@@ -111,8 +105,8 @@ def test_against_the_rubric_is_one_other_line(parts: tuple[Part, ...]) -> None:
     assert [pair for pair in pairs if pair[0] != pair[1]] == snapshot(
         [
             (
-                "Write a helpful and correct answer that follows all of these expectations.",
-                "Write a helpful and correct answer that goes against all of these expectations.",
+                "Answer the question below in one paragraph of 70 to 100 words that follows all of these expectations. Speak of the subject alone: not of these expectations, of the person or of yourself.",
+                "Answer the question below in one paragraph of 70 to 100 words that goes against all of these expectations. Speak of the subject alone: not of these expectations, of the person or of yourself.",
             )
         ]
     )

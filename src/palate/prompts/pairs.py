@@ -100,7 +100,6 @@ def writer_prompt(
     text = render_text(
         "writer.jinja",
         about=about(question, tuple(parts)),
-        shown=bool(parts),
         titles=[" ".join(title.split()) for title in titles],
         low=words[0],
         high=words[1],
