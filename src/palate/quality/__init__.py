@@ -7,7 +7,6 @@ from palate.quality.ngrams import Chrf
 from palate.quality.protocol import QualityMetric, QualityScore, QuestionResponse
 from palate.quality.rating import SampleQuality, gold_content, rate_samples
 from palate.quality.rubric_judge import RubricJudge, rubric_judge
-from palate.quality.sentences import sentences
 
 __all__ = [
     "Chrf",
@@ -25,5 +24,4 @@ __all__ = [
     "rate_samples",
     "require_aspects",
     "rubric_judge",
-    "sentences",
 ]

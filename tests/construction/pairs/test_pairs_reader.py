@@ -9,12 +9,11 @@ from scripted_policy import ScriptedPolicy
 
 from palate.benchmarks import Dataset
 from palate.construction.checks.texts import quote_faults
-from palate.construction.pairs.drafts import subject_of
+from palate.construction.pairs.drafts import sentences, subject_of
 from palate.construction.pairs.reader import ReaderSubject, read_aspects
 from palate.construction.stage import Dropped
 from palate.engines import Reply
 from palate.errors import EndpointError
-from palate.quality import sentences
 from palate.records import Gold, Post, PreferencePair, Question, RubricAspect, normal_form
 from palate.stores import Store
 
