@@ -48,6 +48,11 @@ class Sight(Record):
     shown: bool
     """Whether the lower end is above ½."""
 
+    @property
+    def finding(self) -> str:
+        """The same in words."""
+        return "shown" if self.shown else "not shown"
+
 
 class BlindFinding(Record):
     """Whether a scorer that knows nothing of the user is at ½, within 0.05."""

@@ -48,11 +48,11 @@ class SharedRuns:
 
 def leak_faults(pairs: Dataset) -> Faults:
     """Name what of a row shares 13 words with a post of its profile, and the first such post."""
-    held = SharedRuns(pairs)
+    shared = SharedRuns(pairs)
     posts = {post.text for pair in pairs.pairs for post in pair.profile}
-    sharing = {text: held.sharing(words_of(text)) for text in posts}
+    sharing = {text: shared.sharing(words_of(text)) for text in posts}
     faults: list[list[str] | None] = []
-    for row, pair in zip(held.rows, pairs.pairs, strict=True):
+    for row, pair in zip(shared.rows, pairs.pairs, strict=True):
         posts_of = {
             name: [post.id for post in pair.profile if text in sharing[post.text]]
             for name, text in row.items()
@@ -68,15 +68,15 @@ def contaminated_faults(pairs: Dataset, against: Sequence[Path]) -> Faults:
     Of files in a format of rows each text of each row is read; of `.txt` the lines, over their
     ends. Raises `DataError` for a file, or a row of it, that cannot be read.
     """
-    held = SharedRuns(pairs)
+    shared = SharedRuns(pairs)
     places: dict[str, str] = {}
     for path in against:
         for number, words in (_lines if _is_plain(path) else _row_texts)(path):
-            for text in held.sharing(words):
+            for text in shared.sharing(words):
                 places.setdefault(text, f"{path.name}:{number}")
     return [
         [f"{name}: {RUN} words of {places[text]}" for name, text in row.items() if text in places]
-        for row in held.rows
+        for row in shared.rows
     ]
 
 

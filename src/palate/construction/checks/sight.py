@@ -50,7 +50,7 @@ def share_won(
 
 
 def blind_sights(pairs: Dataset, blind: str, work: Work) -> list[Sight]:
-    """Return how often a blind scorer prefers chosen answers to each twin of theirs.
+    """Return how often a blind scorer prefers chosen answers to each twin of third_texts.
 
     A judge must prefer them in both orders. The verdicts are an ordinary run, kept under the
     work's root. Raises `EndpointError` where an endpoint did not answer; what came is kept.
@@ -70,7 +70,7 @@ def blind_sights(pairs: Dataset, blind: str, work: Work) -> list[Sight]:
 
 
 def twins(pairs: Dataset, seed: int) -> Dataset:
-    """Return pairs of 30 chosen answers, drawn by the seed, and twins of theirs, one a subset.
+    """Return pairs of 30 chosen answers, drawn by the seed, and twins of third_texts, one a subset.
 
     An answer that is its own twin, such as a short one, is passed over for another.
     """
@@ -150,11 +150,11 @@ def _posts(pairs: Dataset, seed: int) -> Iterator[tuple[PreferencePair, list[str
         quotes = [quote for line in lines if (quote := normal_form(line))]
         forms = {post.text: normal_form(post.text) for post in pair.profile}
         unquoted = [text for text, form in forms.items() if not any(q in form for q in quotes)]
-        theirs = [post.text for post in third.posts] if third else []
-        if pair.gold.aspects and (n := min(len(unquoted), len(theirs))):
+        third_texts = [post.text for post in third.posts] if third else []
+        if pair.gold.aspects and (n := min(len(unquoted), len(third_texts))):
             bare = tuple(a.model_copy(update={"evidence": ""}) for a in pair.gold.aspects)
             gold = pair.gold.model_copy(update={"aspects": bare})
             first, second = (
-                shuffled(texts, "posts", seed, pair.id)[:n] for texts in (unquoted, theirs)
+                shuffled(texts, "posts", seed, pair.id)[:n] for texts in (unquoted, third_texts)
             )
             yield pair.model_copy(update={"gold": gold}), first, second

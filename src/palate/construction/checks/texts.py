@@ -67,9 +67,9 @@ def parrot_faults(pairs: Dataset) -> Faults:
         answers = {side: frozenset(runs(words_of(t), PARROT)) for side, t in sides(pair).items()}
         copied = [
             f"{side}: {PARROT} words of {name}"
-            for side, held in answers.items()
+            for side, answer_runs in answers.items()
             for name, text in gold.items()
-            if not held.isdisjoint(text)
+            if not answer_runs.isdisjoint(text)
         ]
         faults.append(copied if gold else None)
     return faults
@@ -103,11 +103,11 @@ def repeated_faults(pairs: Dataset) -> Faults:
     faults: list[list[str]] = []
     earlier: dict[str, dict[str, list[PreferencePair]]] = defaultdict(lambda: defaultdict(list))
     for pair in pairs.pairs:
-        asked = earlier[pair.user_id]
-        rows = (row for text, rows in asked.items() if alike(pair.text, text) for row in rows)
+        by_text = earlier[pair.user_id]
+        rows = (row for text, rows in by_text.items() if alike(pair.text, text) for row in rows)
         same = next((row for row in rows if answered_alike(pair, row)), None)
         faults.append([f"repeats row {same.id}"] if same else [])
-        asked[pair.text].append(pair)
+        by_text[pair.text].append(pair)
     has_users = any(pair.user_id != pair.id for pair in pairs.pairs)
     return faults if has_users else [None] * len(faults)
 

@@ -55,25 +55,24 @@ def card_of(
 
 
 def _findings(summary: PairsSummary) -> Iterator[str]:
-    told = summary.audit
-    if told is None:
+    audited = summary.audit
+    if audited is None:
         return
-    for check in told.checks:
+    for check in audited.checks:
         of = f"{check.n_failed} of {check.n_checked} written rows fail"
-        unseen = check.name in told.unseen
+        unseen = check.name in audited.unseen
         counts = "; it is not shown to see, and counts for nothing" if unseen else ""
         yield f"`{check.name}`: " + (f"needs {check.needs}" if check.needs else f"{of}{counts}")
-    for gap in told.gaps:
+    for gap in audited.gaps:
         yield f"Gaps of {gap.n_above} of {gap.n} written {gap.of} are above {gap.limit}."
-    for sight in told.sights:
-        found = "shown" if sight.shown else "not shown"
+    for sight in audited.sights:
         sees = f"`{sight.filter}` prefers its text to {sight.other}"
-        yield f"{sees}: {sight.won} of {sight.n} times, {found}."
+        yield f"{sees}: {sight.won} of {sight.n} times, {sight.finding}."
     if not summary.without_user:
         yield "Length and style are at ½ by law: each response is chosen once and rejected once."
     for finding in summary.without_user:
         yield f"`{finding.scorer}` without the user: {finding.accuracy.value}; {finding.words}."
-    for filtered_by in filter(None, (told.adherence, told.blind)):
+    for filtered_by in filter(None, (audited.adherence, audited.blind)):
         yield f"`{_public(filtered_by)}` chose these pairs: its own figures on them prove nothing."
 
 

@@ -40,8 +40,8 @@ def write_pairs(folder: Path, pairs: Sequence[PreferencePair]) -> Path:
         **{name: pa.list_(struct(names)) for name, names in LISTS.items()},
         "traits": struct(sorted({name for row in rows for name in row["traits"]})),
     }
-    held = [(n, of) for n, of in types.items() if any(row.get(n) for row in rows)]
-    table = pa.Table.from_pylist(rows, schema=pa.schema(held))
+    columns = [(n, of) for n, of in types.items() if any(row.get(n) for row in rows)]
+    table = pa.Table.from_pylist(rows, schema=pa.schema(columns))
     path = folder / FILE
     with writing(path), whole_file(path) as stream:
         parquet.write_table(table, stream)

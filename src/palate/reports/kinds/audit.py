@@ -42,52 +42,53 @@ TESTED = (
 
 def tables(result: Audit) -> list[Table]:
     """Return the checks, the rows with a reason, sights, blind scorers and standings."""
-    told = result.summary
+    summary = result.summary
     mirrored = Table("without the user", [], [], [MIRRORED], width=WIDTH)
     return [
-        _checks(told),
+        _checks(summary),
         *_rows(result),
-        *_sights(told),
-        *([mirrored] if told.mirrored else _without_user(told)),
-        *_standings(told),
+        *_sights(summary),
+        *([mirrored] if summary.mirrored else _without_user(summary)),
+        *_standings(summary),
     ]
 
 
-def _checks(told: AuditSummary) -> Table:
+def _checks(summary: AuditSummary) -> Table:
     rows = []
-    for check in told.checks:
+    for check in summary.checks:
         failed = count(check.n_failed)
-        if check.name in told.unseen:
+        if check.name in summary.unseen:
             failed = Number(f"({failed})", check.n_failed)
         numbers = [count(check.n_checked), failed] if check.n_checked else [NONE, NONE]
         rows.append([check.name, ASKS[check.name], *numbers])
     couples, whole = "", ""
-    if told.couples:
-        couples, whole = f", {told.couples:,} mirrored couples", ", couples whole"
-    needs = [f"{check.name} needs {check.needs}" for check in told.checks if check.needs]
+    if summary.couples:
+        couples, whole = f", {summary.couples:,} mirrored couples", ", couples whole"
+    needs = [f"{check.name} needs {check.needs}" for check in summary.checks if check.needs]
     notes = [
-        f"{told.without_reason:,} rows are without a reason; {told.n_kept:,} would be kept{whole}.",
+        f"{summary.without_reason:,} rows are without a reason; "
+        f"{summary.n_kept:,} would be kept{whole}.",
         *(
             "quote: {:,} of {:,} evidences are verbatim.".format(*check.verbatim)
-            for check in told.checks
+            for check in summary.checks
             if check.verbatim and check.n_checked
         ),
         *(
             f"gap: {each.n_above:,} of {each.n:,} {each.of} are above {plain(each.limit)}, against "
             f"{each.n_null:,} gaps under third users' rubrics."
-            for each in told.gaps
+            for each in summary.gaps
             if each.limit is not None
         ),
-        *(f"{name} counts for nothing: {_blindness(told, name)}." for name in told.unseen),
+        *(f"{name} counts for nothing: {_blindness(summary, name)}." for name in summary.unseen),
         *([f"–: {'; '.join(needs)}."] if needs else []),
     ]
-    title = f"audit of {told.benchmark}: {told.rows:,} rows{couples}"
+    title = f"audit of {summary.benchmark}: {summary.rows:,} rows{couples}"
     columns = ["check", "a row fails where", "checked", "failed"]
     return Table(title, columns, rows, notes, 2, width=WIDTH)
 
 
-def _blindness(told: AuditSummary, name: str) -> str:
-    tried = max(sight.n for sight in told.sights if sight.filter == name)
+def _blindness(summary: AuditSummary, name: str) -> str:
+    tried = max(sight.n for sight in summary.sights if sight.filter == name)
     return BLINDNESS[name] if tried >= LEAST else f"it was tried on {tried}, and {LEAST} are needed"
 
 
@@ -101,16 +102,15 @@ def _rows(result: Audit) -> Iterator[Table]:
         yield Table("rows with a reason", ["row", "why"], rows[:MOST_ROWS], notes, 2, width=WIDTH)
 
 
-def _sights(told: AuditSummary) -> Iterator[Table]:
+def _sights(summary: AuditSummary) -> Iterator[Table]:
     rows = []
-    for each in told.sights:
+    for each in summary.sights:
         share = with_interval(each.won / each.n if each.n else None, each.low, each.high)
         won = Number(f"{each.won:,} of {each.n:,}", each.won)
-        found = "shown" if each.shown else "not shown"
-        rows.append([each.filter, each.other, won, share, found])
+        rows.append([each.filter, each.other, won, share, each.finding])
     notes = [
         f"{name}: {spec}."
-        for name, spec in (("blind", told.blind), ("gap", told.adherence))
+        for name, spec in (("blind", summary.blind), ("gap", summary.adherence))
         if spec
     ]
     notes.append("Ties are lost. shown: the lower end of the 95 % Wilson interval is above ½.")
@@ -119,18 +119,18 @@ def _sights(told: AuditSummary) -> Iterator[Table]:
         yield Table("can they see?", columns, rows, notes, 2, width=WIDTH)
 
 
-def _without_user(told: AuditSummary) -> Iterator[Table]:
+def _without_user(summary: AuditSummary) -> Iterator[Table]:
     rows = [
         [each.scorer, figure(each.accuracy), count(each.accuracy.n), each.words]
-        for each in told.without_user
+        for each in summary.without_user
     ]
     columns = ["scorer", "accuracy [95 %]", "rows", "at ½?"]
     yield Table("without the user", columns, rows, [TESTED], width=WIDTH)
 
 
-def _standings(told: AuditSummary) -> Iterator[Table]:
+def _standings(summary: AuditSummary) -> Iterator[Table]:
     rows = []
-    for each in told.standings:
+    for each in summary.standings:
         identity = figure(each.identity, signed=True)
         shown = [each.scorer, context_name(each.context)]
         rows.append([*shown, *map(point, each.accuracy), identity, each.finding])

@@ -19,20 +19,20 @@ COUNTS = ("pairs", "couples", "users", "questions")
 
 def tables(build: PairsBuild) -> list[Table]:
     """Return yields, what every stage kept, and what was dropped and why."""
-    told = build.summary
-    yields = [[count(getattr(told, field)) for field in COUNTS]]
+    summary = build.summary
+    yields = [[count(getattr(summary, field)) for field in COUNTS]]
     stages = [
         [each.stage, each.of, *map(count, (each.n_read, each.n_kept, each.n_read - each.n_kept))]
-        for each in told.stages
+        for each in summary.stages
     ]
     dropped = [
         (stage.stage, stage.of, reason, count(n))
-        for stage in told.stages
+        for stage in summary.stages
         for reason, n in stage.dropped.items()
     ]
-    audited = [] if told.audit is None else audit_tables(Audit(told.audit, ()))
+    audited = [] if summary.audit is None else audit_tables(Audit(summary.audit, ()))
     return [
-        Table(f"pairs {told.benchmark}", [*COUNTS], yields, [*_notes(build)], 0),
+        Table(f"pairs {summary.benchmark}", [*COUNTS], yields, [*_notes(build)], 0),
         Table("stages", ["stage", "of", "read", "kept", "dropped"], stages, (), 2),
         Table(
             "dropped",
@@ -47,16 +47,16 @@ def tables(build: PairsBuild) -> list[Table]:
 
 
 def _notes(build: PairsBuild) -> Iterator[str]:
-    told = build.summary
-    for writer, n in told.writers.items():
-        yield f"{writer} wrote the answers of {n:,} {told.stages[-1].of}."
-    yield f"The source has questions of {told.askers:,} users."
-    if told.never_asked:
+    summary = build.summary
+    for writer, n in summary.writers.items():
+        yield f"{writer} wrote the answers of {n:,} {summary.stages[-1].of}."
+    yield f"The source has questions of {summary.askers:,} users."
+    if summary.never_asked:
         yield (
-            f"In {told.never_asked:,} of {told.couples:,} couples the mirror user never asked: "
-            "what they expect was read from their posts."
+            f"In {summary.never_asked:,} of {summary.couples:,} couples the mirror user never "
+            "asked: what they expect was read from their posts."
         )
-    for finding in told.without_user:
+    for finding in summary.without_user:
         yield f"{finding.scorer} without the user: {figure(finding.accuracy)}; {finding.words}."
     yield "Checked by people: no."
 
