@@ -82,7 +82,7 @@ $(VENV)/.local: $(VENV)/.torch pyproject.toml
 
 # The trainers that reward files are exported for, without the accelerator packages they require.
 $(VENV)/.dev: $(VENV)/.local tests/trainers.txt
-	$(PIP) --editable '.[local,hub,train,ray,plot,build,serve,dev]'
+	$(PIP) --editable '.[local,hub,train,ray,plot,serve,study,dev]'
 	$(PIP) --no-deps --requirement tests/trainers.txt
 	@touch $@
 

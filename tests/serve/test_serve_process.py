@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from palate.serve.run import listen
+from palate.serve.app_server import listen
 
 COMMAND = (sys.executable, "-m", "palate", "serve")
 SLOW = """

@@ -74,6 +74,14 @@ COMMANDS = {
         "audit:audit",
         "Check whether a benchmark's pairs differ by their users' taste alone.",
     ),
+    "study": (
+        "study_group:study",
+        "Have people judge exactly what a model is shown.",
+    ),
+    "agreement": (
+        "agreement:agreement",
+        "How far raters agree with each other, with the gold and with scorers.",
+    ),
     "serve": (
         "serve:serve",
         "Serve a scorer as a reward to trainers, over HTTP.",

@@ -35,7 +35,7 @@ from palate.records.protocols import (
     info_of,
 )
 from palate.records.questions import Gold, PreferencePair, Question, QuestionView, choices_of
-from palate.records.record import Record
+from palate.records.record import Record, problem_of
 from palate.records.slates import Part, Slate, candidate_order
 from palate.records.users import Choice, Post, RubricAspect, User, user_key
 from palate.records.verdicts import Judgement, Outcome, Scores, Verdict, margin_of
@@ -87,6 +87,7 @@ __all__ = [
     "packed",
     "prepare",
     "prepared_slates",
+    "problem_of",
     "question_key",
     "read_date",
     "results_of",

@@ -1,10 +1,10 @@
 """Runs and comparisons as tables."""
 
+from palate.html import printable
 from palate.reports.comparison import tables as comparison_tables
 from palate.reports.grid import grid_tables
 from palate.reports.names import context_name
 from palate.reports.numbers import most_common, seconds
-from palate.reports.printable import printable
 from palate.reports.ratings import rating_tables
 from palate.reports.screen import screens
 from palate.reports.subgroup_tables import group_tables

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from itertools import product
 
 from palate.contexts import usual_name
-from palate.reports.printable import printable
+from palate.html import printable
 from palate.runs import Summary
 from palate.specs import Spec
 

@@ -15,10 +15,10 @@ from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from palate.html import printable, to_html
 from palate.reports.aligned import wrapped
-from palate.reports.html import filled, to_html
+from palate.reports.html import filled
 from palate.reports.numbers import Number
-from palate.reports.printable import printable
 
 
 class Form(StrEnum):

@@ -10,11 +10,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
-from pydantic import ValidationError
-
-from palate.errors import RunError, SpecError, UsageError, first_line, writing
+from palate.errors import RunError, SpecError, UsageError, writing
 from palate.files import write_json, write_whole
-from palate.records import Record
+from palate.records import Record, problem_of
 from palate.runs.manifest import (
     ROWS,
     SCHEMA,
@@ -190,7 +188,7 @@ def read_content(folder: Path, kind: str, record: type[R]) -> R:
             raise ValueError(f"schema {written[0]}, kind {written[1]}")
         return record.model_validate(content)
     except (OSError, ValueError, TypeError, KeyError) as error:
-        raise RunError(f"{folder}: no readable summary.json ({_first(error)})") from error
+        raise RunError(f"{folder}: no readable summary.json ({problem_of(error)})") from error
 
 
 def each_row(folder: Path, record: type[R], name: str = ROWS) -> Iterator[R]:
@@ -199,14 +197,7 @@ def each_row(folder: Path, record: type[R], name: str = ROWS) -> Iterator[R]:
         with (folder / name).open(encoding="utf-8", newline="\n") as file:
             yield from map(record.model_validate_json, file)
     except (OSError, ValueError) as error:
-        raise RunError(f"{folder}: no readable {name} ({_first(error)})") from error
-
-
-def _first(error: Exception) -> str:
-    if isinstance(error, ValidationError):
-        first = error.errors()[0]
-        return f"{'.'.join(map(str, first['loc']))}: {first['msg'].lower()}"
-    return first_line(error)
+        raise RunError(f"{folder}: no readable {name} ({problem_of(error)})") from error
 
 
 def load(path: Path | str) -> Result:

@@ -7,12 +7,27 @@ from palate.serve.serving import serve, serve_settings
 
 if TYPE_CHECKING:
     from palate.serve.app import ServeSettings, create_app
+    from palate.serve.app_server import AppServer, listen
     from palate.serve.run import run_server
 
-__all__ = ["ServeSettings", "create_app", "run_server", "serve", "serve_settings"]
+__all__ = [
+    "AppServer",
+    "ServeSettings",
+    "create_app",
+    "listen",
+    "run_server",
+    "serve",
+    "serve_settings",
+]
 
 # They need palate[serve], and `palate.serve` is a name of the core.
-_LATER = {"ServeSettings": "app", "create_app": "app", "run_server": "run"}
+_LATER = {
+    "AppServer": "app_server",
+    "ServeSettings": "app",
+    "create_app": "app",
+    "listen": "app_server",
+    "run_server": "run",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -10,6 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from planted_runs import OWN, STRANGER, rows_of, save_run, write_rows
 
+from palate.html import UNSAFE
 from palate.records import Gold, PreferencePair, RubricAspect
 from palate.reports import Table, printable
 from palate.reports.numbers import plain
@@ -21,7 +22,6 @@ from palate.reports.page.parts import Picture, Text
 from palate.reports.page.sections.disagreement import Disagreements, PairView
 from palate.reports.page.sections.example import UserSide
 from palate.reports.page.writing import render_page
-from palate.reports.printable import UNSAFE
 from palate.runs import ReportedEstimate
 
 pytest.importorskip("matplotlib")

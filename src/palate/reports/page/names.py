@@ -10,8 +10,8 @@ from typing import Any
 
 from palate.comparison import Finding
 from palate.errors import SpecError
+from palate.html import printable
 from palate.reports.names import context_name, short_names
-from palate.reports.printable import printable
 from palate.reports.table import Table
 from palate.runs import Run
 

@@ -12,6 +12,7 @@ from markupsafe import Markup
 
 from palate.errors import UsageError, writing
 from palate.files import write_whole
+from palate.html import colours
 from palate.reports.html import filled
 from palate.reports.page.figures.drawing import inline
 from palate.reports.page.parts import Section
@@ -41,7 +42,7 @@ def check_output(file: Path) -> None:
 
 def render_page(sections: Iterable[Section], **more: object) -> str:
     """Return the page; every text is escaped where it is put in."""
-    style = _read("templates/page.css")
+    style = f"{colours()}\n{_read('templates/page.css')}"
     script = "\n".join(map(_read, SCRIPTS))
     policy = (
         f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "

@@ -15,9 +15,9 @@ from markupsafe import Markup
 
 from palate.errors import UsageError, writing
 from palate.files import write_whole
+from palate.html import printable
 from palate.reports.page.parts import Picture
 from palate.reports.pictures import panels
-from palate.reports.printable import printable
 from palate.reports.table import Table
 
 if TYPE_CHECKING:
