@@ -136,7 +136,7 @@ def test_laws_of_what_a_rater_is_asked(draw, seed, n, test_share, again):
         per_rater=44,
     )
     chooser = choose_next(study, Session())
-    stream, choices = np.random.default_rng(draw), ["first", "second", "same", "skip"]
+    stream, choices = np.random.default_rng(draw), ["first", "second", "same"]
     asked = sit_through(chooser, "r01", study, lambda _: str(stream.choice(choices)))
     assert len(asked) == 44
     tested = test_items(study)
@@ -163,16 +163,15 @@ def sit_again(chooser, asked):
     return [(chooser("r01", asked[:k]), answered) for k, (_, answered) in enumerate(asked)]
 
 
-def test_what_was_skipped_is_asked_again_only_where_all_was():
+def test_what_was_skipped_is_not_asked_again_and_a_new_pair_takes_its_place():
     study = collection(per_rater=24, again=0.09)
     chooser = choose_next(study, Session())
-    only = {2}
     asked: list = []
     while (entry := chooser("r01", asked)) is not None:
-        asked.append((entry, given("first" if len(asked) in only else "skip")))
-    again = [entry.item for entry, _ in asked if entry.again]
-    assert len(again) == 2 and asked[2][0].item in again
-    unanswered = [(entry, None) for entry, _ in asked[:21]]
+        asked.append((entry, given("skip" if len(asked) in (0, 1) else "first")))
+    again = [k for k, (entry, _) in enumerate(asked) if entry.again]
+    assert again == [23] and asked[23][0].item == asked[2][0].item
+    unanswered = [(entry, None) for entry, _ in asked[:23]]
     assert chooser("r01", unanswered).again is False
 
 

@@ -89,7 +89,7 @@ def positions(per_rater: int, test_share: float, again: float) -> list[str]:
     >>> positions(4, 0.5, 0)
     ['adapt', 'test', 'adapt', 'test']
     """
-    n_again, n_test, later = round(again * per_rater), round(test_share * per_rater), per_rater
+    n_again, n_test = round(again * per_rater), round(test_share * per_rater)
     new, later = per_rater - n_again, per_rater - BETWEEN
     if not (n_again >= 0 and 0 <= n_test <= new and 2 * n_again <= max(0, later)):
         raise UsageError(
