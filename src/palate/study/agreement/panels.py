@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterable, Sequence
-from typing import Literal
 
-from palate.metrics import Clusters, rater_agreement
-from palate.runs import Run
+import numpy as np
+
+from palate.metrics import Clusters, clustered_mean, rater_agreement
+from palate.metrics.agreement import Measure
+from palate.runs import ReportedEstimate, Run
 from palate.study.agreement.quality import differences, equal_quality
-from palate.study.agreement.result import Panel, Reliability, reported
+from palate.study.agreement.result import Panel, Reliability, Scale, reported
 from palate.study.agreement.scorers import SIDES, beside_people
 from palate.study.records import DIMENSIONS, AnswerRow
+
+Value = tuple[float, Hashable, AnswerRow]
 
 
 def counted(answers: Iterable[AnswerRow]) -> list[AnswerRow]:
@@ -21,8 +26,8 @@ def counted(answers: Iterable[AnswerRow]) -> list[AnswerRow]:
 def panel(answers: Sequence[AnswerRow], runs: Sequence[Run], margin: float) -> Panel:
     """Return the figures of these answers, all of raters who count."""
     pairs = counted(answers)
-    chosen: dict[str, list[tuple[float, Hashable, AnswerRow]]] = {}
-    rated: dict[str, list[tuple[float, Hashable, AnswerRow]]] = {}
+    chosen: dict[str, list[Value]] = {}
+    rated: dict[str, list[Value]] = {}
     for answer in pairs:
         for context in answer.contexts or ("",):
             chosen.setdefault(context, []).append((SIDES[answer.choice], answer.item, answer))
@@ -34,8 +39,8 @@ def panel(answers: Sequence[AnswerRow], runs: Sequence[Run], margin: float) -> P
         raters=len({answer.rater for answer in pairs}),
         answers=len(pairs),
         reliability=(
-            *(_reliability(of, chosen[of], ("percent", "nominal")) for of in sorted(chosen)),
-            *(_reliability(of, rated[of], ("percent", "ordinal", "interval")) for of in dimensions),
+            *(_reliability(of, chosen[of], ("nominal",)) for of in sorted(chosen)),
+            *(_reliability(of, rated[of], ("ordinal", "interval")) for of in dimensions),
         ),
         quality=tuple(
             equal_quality(
@@ -47,22 +52,22 @@ def panel(answers: Sequence[AnswerRow], runs: Sequence[Run], margin: float) -> P
     )
 
 
-def _reliability(
-    of: str,
-    told: Sequence[tuple[float, Hashable, AnswerRow]],
-    measures: Sequence[Literal["percent", "nominal", "ordinal", "interval"]],
-) -> Reliability:
-    """Agreement of values, given with what they are of."""
+def _reliability(of: str, told: Sequence[Value], scales: Sequence[Scale]) -> Reliability:
+    """Agreement of values, each with what it is of and in whose answer; of choices if nominal."""
     values, units, answers = zip(*told, strict=True)
     rows = Clusters.of([a.rater for a in answers], questions=[a.pair for a in answers])
-    both = "nominal" in measures
+    choices, gold = "nominal" in scales, None
+    if choices:
+        sides = [SIDES.get(answer.gold, math.nan) for answer in answers]
+        gold = reported(clustered_mean((1 + np.multiply(values, sides)) / 2, rows))
+
+    def figure(measure: Measure) -> ReportedEstimate:
+        return reported(rater_agreement(values, units, rows, measure=measure, both_orders=choices))
+
     return Reliability(
         of=of,
         answers=len({(answer.rater, answer.item) for answer in answers}),
-        figures={
-            measure: reported(
-                rater_agreement(values, units, rows, measure=measure, both_orders=both)
-            )
-            for measure in measures
-        },
+        percent=figure("percent"),
+        alpha={scale: figure(scale) for scale in scales},
+        gold=gold,
     )

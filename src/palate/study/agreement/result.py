@@ -12,6 +12,8 @@ from palate.runs import RecordResult, ReportedEstimate
 from palate.study.agreement.retest import RetestReport
 from palate.study.records import Choice
 
+Scale = Literal["nominal", "ordinal", "interval"]
+
 
 def reported(estimate: Estimate) -> ReportedEstimate:
     """Return a figure over raters and pairs, named so where it has no interval."""
@@ -26,8 +28,12 @@ class Reliability(Record):
     of: str
     """The context, or the dimension."""
     answers: int
-    figures: Mapping[Literal["percent", "nominal", "ordinal", "interval"], ReportedEstimate]
-    """Percent agreement and Krippendorff's α; of choices, both orders of the answers count."""
+    percent: ReportedEstimate
+    """Mean over units of the share of pairs of raters who agree."""
+    alpha: Mapping[Scale, ReportedEstimate]
+    """Krippendorff's; of choices, both orders of an item's answers count."""
+    gold: ReportedEstimate | None
+    """Of choices: how often they are what the row's user chose; without mirrored couples."""
 
 
 class QualityFinding(Record):

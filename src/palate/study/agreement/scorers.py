@@ -11,9 +11,9 @@ from palate.metrics import Clusters, clustered_mean, paired_difference
 from palate.records import Outcome
 from palate.runs import Run, with_holm
 from palate.study.agreement.result import RunAgreement, reported
-from palate.study.records import AnswerRow, Choice
+from palate.study.records import AnswerRow
 
-SIDES: dict[Choice, int] = {"first": 1, "same": 0, "second": -1}
+SIDES: dict[str | None, int] = {"first": 1, "same": 0, "second": -1}
 PICKS = {Outcome.CHOSEN: 1, Outcome.TIE: 0, Outcome.REJECTED: -1}
 
 
