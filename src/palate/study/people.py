@@ -10,12 +10,13 @@ from palate.records import Judgement, ScorerInfo, Settings, Slate
 from palate.seeding import digest
 from palate.session import Session
 from palate.specs import Spec
+from palate.study.agreement.panels import counted
+from palate.study.agreement.scorers import SIDES
 from palate.study.folder import read_study
 from palate.study.records import StudyItem
 from palate.study.store import read_answers
 
 EXAMPLE = "people:STUDY"
-VOTES = {"first": 1.0, "same": 0.0, "second": -1.0}
 NOBODY = "nobody answered"
 
 
@@ -35,31 +36,24 @@ class People:
         self.canonical = str(spec.having(raters="all" if everybody else None))
         study = read_study(Path(spec.need_reference(EXAMPLE)))
         self.items, self.folder = study.plan.items, study.folder
-        pairs = [
-            answer
-            for answer in read_answers(study)
-            if answer.kind == "pair" and not answer.again and answer.choice in VOTES
-        ]
-        counted = [answer for answer in pairs if everybody or not answer.excluded]
-        self.votes: dict[str, list[float]] = {}
-        for answer in counted:
-            self.votes.setdefault(answer.item, []).append(VOTES[answer.choice])
-        excluded = len({answer.rater for answer in pairs if answer.excluded})
-        told = sorted((answer.item, answer.rater, answer.choice) for answer in counted)
+        pairs = counted(read_answers(study))
+        votes = [answer for answer in pairs if everybody or not answer.excluded]
+        self.votes: dict[str, list[int]] = {}
+        for answer in votes:
+            self.votes.setdefault(answer.item, []).append(SIDES[answer.choice])
+        told = sorted((answer.item, answer.rater, answer.choice) for answer in votes)
+        people, excluded = (
+            len({answer.rater for answer in some})
+            for some in (votes, [answer for answer in pairs if answer.excluded])
+        )
+        left = f"; {excluded:,} who failed checks {'count too' if everybody else 'are left out'}"
         self.info = ScorerInfo(
             fingerprint=digest("people", study.plan.hash, told),
             exact=True,
             pairs_only=True,
             votes=True,
-            notes=(
-                f"{len(counted):,} answers of {len({answer.rater for answer in counted}):,} people",
-                *(
-                    [f"{excluded:,} who failed checks {'count too' if everybody else 'left out'}"]
-                    if excluded
-                    else []
-                ),
-            ),
-            details={"plan": study.plan.hash, "answers": len(counted), "excluded": excluded},
+            notes=(f"{len(votes):,} answers of {people:,} people{left if excluded else ''}",),
+            details={"plan": study.plan.hash, "answers": len(votes), "excluded": excluded},
         )
 
     def judge(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Judgement]]:
