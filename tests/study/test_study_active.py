@@ -113,7 +113,7 @@ def test_skips_and_test_answers_teach_nothing(folder):
 
 
 def test_a_model_that_is_no_pref_or_was_changed_is_one_line(folder, tmp_path):
-    with pytest.raises(UsageError, match=r"is a bradley-terry; only a pref says what to ask"):
+    with pytest.raises(UsageError, match=r"a bradley-terry cannot choose; train a pref"):
         collection(model=str(folder / "bradley-terry"))
     mine = tmp_path / "mine"
     shutil.copytree(folder / "pref", mine)

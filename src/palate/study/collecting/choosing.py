@@ -1,4 +1,4 @@
-"""What a rater is asked next: a function of the plan, the rater, and the answers so far."""
+"""The next entry of a rater: a function of the plan, the rater, and the answers so far."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from palate.study.folder import Study
 from palate.study.records import ListEntry
 from palate.study.store import Chooser, GivenAnswer
 
-Asked = Sequence[tuple[ListEntry, GivenAnswer | None]]
+Entries = Sequence[tuple[ListEntry, GivenAnswer | None]]
 
 
 def choose_next(study: Study, session: Session) -> Chooser:
@@ -34,29 +34,29 @@ def choose_next(study: Study, session: Session) -> Chooser:
     adapt = sorted(plan.items.keys() - set(test))
     most_telling = _most_telling(study, adapt, session) if plan.model else lambda *_: None
 
-    def choose(rater: str, asked: Asked) -> ListEntry | None:
-        if len(asked) >= len(kinds):
+    def choose(rater: str, entries: Entries) -> ListEntry | None:
+        if len(entries) >= len(kinds):
             return None
-        kind, stream = kinds[len(asked)], rng("collect", plan.seed, rater, len(asked))
-        may_return = study.items.keys() - {entry.item for entry, _ in asked if entry.again}
+        kind, stream = kinds[len(entries)], rng("collect", plan.seed, rater, len(entries))
+        may_return = study.items.keys() - {entry.item for entry, _ in entries if entry.again}
         earlier = [
             entry
-            for entry, given in asked[: max(0, len(asked) - BETWEEN)]
+            for entry, given in entries[: max(0, len(entries) - BETWEEN)]
             if given and given.choice != "skip" and entry.item in may_return
         ]
         if kind == "again" and earlier:
             before = earlier[int(stream.integers(len(earlier)))]
             return ListEntry(item=before.item, swapped=not before.swapped, again=True)
-        left = study.items.keys() - {entry.item for entry, _ in asked}
+        left = study.items.keys() - {entry.item for entry, _ in entries}
         tests, others = ([item for item in items if item in left] for items in (test, adapt))
         if tests and (kind == "test" or not others):
             item = tests[0]
         elif others:
-            item = most_telling(asked, others) or others[int(stream.integers(len(others)))]
+            item = most_telling(entries, others) or others[int(stream.integers(len(others)))]
         else:
             return None
         # Of two new pairs in a row, one stands the other way round.
-        block, second = divmod(sum(not entry.again for entry, _ in asked), 2)
+        block, second = divmod(sum(not entry.again for entry, _ in entries), 2)
         swapped = (unit("side", plan.seed, rater, block) < 0.5) != bool(second)
         return ListEntry(item=item, swapped=swapped)
 
@@ -65,7 +65,7 @@ def choose_next(study: Study, session: Session) -> Chooser:
 
 def _most_telling(
     study: Study, items: Sequence[str], session: Session
-) -> Callable[[Asked, Sequence[str]], str | None]:
+) -> Callable[[Entries, Sequence[str]], str | None]:
     """Return what picks the pair whose answer tells most; None before any answer.
 
     Answers to test pairs teach it nothing, as nothing will learn from them.
@@ -79,11 +79,11 @@ def _most_telling(
     # A pair that is too long for the embedder is left to chance.
     place = {item.id: k for k, item in enumerate(there) if np.isfinite(vectors[k]).all()}
 
-    def pick(asked: Asked, left: Sequence[str]) -> str | None:
+    def pick(entries: Entries, left: Sequence[str]) -> str | None:
         usable = [item for item in left if item in place]
         known = [
             (place[entry.item], given.choice == "second")
-            for entry, given in asked
+            for entry, given in entries
             if given and given.choice in ("first", "second")
             if entry.item in place and not entry.again
         ]
