@@ -9,10 +9,10 @@ from starlette.exceptions import HTTPException
 
 from palate.errors import ResourceError, RunError, UsageError
 from palate.study.folder import Study
+from palate.study.pages.rendering import go
 from palate.study.pages.steps import NOT_SAVED, StudyPages
 from palate.study.store import StudyStore
 
-log = logging.getLogger(__name__)
 NOTES = {404: "lost", 405: "lost", 413: "long", 500: "failed", NOT_SAVED: "not_saved"}
 
 
@@ -33,34 +33,24 @@ def create_app(
     app = FastAPI(openapi_url=None, redirect_slashes=False)
     app.get("/")(pages.arrival)
     app.post("/")(pages.take_place)
-    for path, read, write in (
-        ("", pages.start, pages.consent),
-        ("/about", pages.about, pages.post_about),
-        ("/practice/{number}", pages.practice_item, pages.post_practice),
-        ("/items/{number}", pages.item, pages.post_item),
-        ("/stop", pages.stop, pages.delete),
-    ):
-        app.get(f"/s/{{token}}{path}")(read)
-        app.post(f"/s/{{token}}{path}")(write)
-    app.get("/s/{token}/end")(pages.end)
+    for path in ("", "/{step}", "/{step}/{number}"):
+        app.get(f"/s/{{token}}{path}")(pages.read)
+    for path in ("/{step}", "/{step}/{number}"):
+        app.post(f"/s/{{token}}{path}")(pages.write)
 
-    def note(status: int) -> Response:
-        return pages.renderer.note(NOTES.get(status, "unread"), status)
+    def failed(_: Request, error: Exception) -> Response:
+        status = 500
+        if isinstance(error, HTTPException):
+            status = error.status_code
+            if status == 303 and error.headers:
+                return go(error.headers["Location"])
+        elif isinstance(error, ResourceError):
+            logging.getLogger(__name__).warning("%s", error)
+            status = NOT_SAVED
+        elif isinstance(error, UsageError) and not isinstance(error, RunError):
+            status = 404  # closed or forgotten while the page was open
+        return pages.page("note.html", status, name=NOTES.get(status, "unread"))
 
-    def refused(_: Request, error: Exception) -> Response:
-        assert isinstance(error, HTTPException)
-        if error.status_code == 303 and error.headers:
-            return pages.renderer.go(error.headers["Location"])
-        return note(error.status_code)
-
-    def not_saved(_: Request, error: Exception) -> Response:
-        log.warning("%s", error)
-        return note(NOT_SAVED)
-
-    app.exception_handler(HTTPException)(refused)
-    # Closed or forgotten while the page was open.
-    app.exception_handler(UsageError)(lambda *_: note(404))
-    app.exception_handler(ResourceError)(not_saved)
-    for broken in (RunError, Exception):
-        app.exception_handler(broken)(lambda *_: note(500))
+    for kind in (HTTPException, ResourceError, UsageError, Exception):
+        app.exception_handler(kind)(failed)
     return app

@@ -1,57 +1,35 @@
-"""Forms: fields as they were posted, and groups of radio buttons that they answer."""
+"""The fields of a posted form, and what is wrong with them."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Mapping
-from typing import Annotated, Any, NamedTuple
+from collections.abc import AsyncGenerator, Collection, Mapping
+from typing import Annotated, NamedTuple
 
 from fastapi import Depends, HTTPException, Request
 from starlette.formparsers import FormParser, MultiPartException
 
-MOST_BYTES = 64 * 1024
-MOST_FIELDS = 64
+MOST_BYTES, MOST_FIELDS = 64 * 1024, 64
 URLENCODED = "application/x-www-form-urlencoded"
 
 
-class RadioGroup(NamedTuple):
-    """A question with fixed options, one of which is chosen."""
-
-    name: str
-    legend: str
-    options: Mapping[str, str]
-    """What is posted, and its label."""
-    missing: str
-    """Words for nothing chosen."""
-    hint: str = ""
-    scale: bool = False
-
-
 class PostedFields(NamedTuple):
-    """The fields of a form."""
+    """The fields of a form, and whether a name came twice."""
 
     values: Mapping[str, str]
-    doubled: bool
-    """Whether a name came twice."""
+    doubled: bool = False
 
-    def problems(self, groups: Iterable[RadioGroup], unknown: str, *more: str) -> dict[str, str]:
-        """Return the words for every group without a valid choice, and for foreign fields.
+    def wrong(self, allowed: Mapping[str, Collection[str | None]], *free: str) -> list[str]:
+        """Return the fields without an allowed value, and `main` for a foreign or doubled one.
 
-        >>> sex = RadioGroup("sugar", "Sugar?", {"y": "Yes", "n": "No"}, "Choose")
-        >>> PostedFields({"sugar": "y"}, False).problems([sex], "?")
-        {}
-        >>> PostedFields({"milk": "y"}, False).problems([sex], "?")
-        {'sugar': 'Choose', 'main': '?'}
+        >>> PostedFields({"milk": "y"}).wrong({"sugar": ("y", "n")})
+        ['sugar', 'main']
         """
-        groups = list(groups)
-        wrong = {it.name: it.missing for it in groups if self.values.get(it.name) not in it.options}
-        known = {group.name for group in groups} | {*more}
-        if self.doubled or not self.values.keys() <= known:
-            wrong["main"] = unknown
-        return wrong
+        wrong = [name for name, options in allowed.items() if self.values.get(name) not in options]
+        foreign = self.doubled or not self.values.keys() <= {*allowed, *free}
+        return [*wrong, "main"] if foreign else wrong
 
 
-async def read_fields(request: Request) -> PostedFields:
-    """Return the fields of a posted form; raises `HTTPException` for what is too long or none."""
+async def _read(request: Request) -> PostedFields:
     if request.headers.get("content-type", URLENCODED).partition(";")[0].strip() != URLENCODED:
         raise HTTPException(415)
 
@@ -67,8 +45,8 @@ async def read_fields(request: Request) -> PostedFields:
         form = await FormParser(request.headers, limited(), max_fields=MOST_FIELDS).parse()
     except MultiPartException as error:
         raise HTTPException(422) from error
-    pairs: list[tuple[str, Any]] = form.multi_items()
-    return PostedFields(dict(pairs), len(dict(pairs)) < len(pairs))
+    values = {name: str(value) for name, value in form.multi_items()}
+    return PostedFields(values, len(values) < len(form.multi_items()))
 
 
-Posted = Annotated[PostedFields, Depends(read_fields)]
+Posted = Annotated[PostedFields, Depends(_read)]

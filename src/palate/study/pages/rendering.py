@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping
-from functools import cached_property
 from importlib.resources import files
 
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from markupsafe import Markup
 
 from palate.html import colours, environment
+from palate.study.pages.markdown import rendered
+from palate.study.records import DIMENSIONS, HIGHEST, LOWEST, StudyPlan
 
 HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
     "X-Content-Type-Options": "nosniff",
 }
-NOTHING: Mapping[str, object] = {
-    **dict.fromkeys(("problems", "values", "hidden"), {}),
-    **dict.fromkeys(("progress", "notice", "stop", "wide", "back", "to_open", "explanation")),
-    **dict.fromkeys(("arrival", "confirm", "links", "posts", "ratings")),
-}
-"""What a template may lack."""
 
 
 def fill(text: str, **values: object) -> str:
@@ -38,33 +32,27 @@ def fill(text: str, **values: object) -> str:
 
 
 class PageRenderer:
-    """The templates of a study, with its words."""
+    """The templates of a study, with its words and style."""
 
-    def __init__(self, words: Mapping[str, str]) -> None:
-        self.words = words
+    def __init__(self, plan: StudyPlan) -> None:
         folder = files(__package__) / "templates"
-        self._templates = environment(folder)
-        self._style = f"{colours()}\n{(folder / 'page.css').read_text(encoding='utf-8').strip()}"
-
-    def page(self, template: str, title: str, status: int = 200, **values: object) -> Response:
-        """Return a page; every value that is no HTML is escaped."""
-        given = {**NOTHING, "t": self.words, "fill": fill, "style": Markup(self._style), **values}
-        html = self._templates.get_template(template).render(title=title, **given)
-        return HTMLResponse(html, status, {**HEADERS, "Content-Security-Policy": self._policy})
-
-    def note(self, name: str, status: int = 200, **values: object) -> Response:
-        """Return a page that says one thing."""
-        text = self.words[name]
-        return self.page("note.html", self.words[f"{name}_title"], status, text=text, **values)
-
-    def go(self, address: str) -> Response:
-        """Return what leads a browser on by a GET."""
-        return RedirectResponse(address, 303, HEADERS)
-
-    @cached_property
-    def _policy(self) -> str:
-        hashed = base64.b64encode(hashlib.sha256(self._style.encode()).digest()).decode()
-        return (
+        style = f"{colours()}\n{(folder / 'page.css').read_text(encoding='utf-8').strip()}"
+        hashed = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+        self._policy = (
             f"default-src 'none'; style-src 'sha256-{hashed}'; img-src data:; form-action 'self'; "
             "base-uri 'none'; frame-ancestors 'none'"
         )
+        scores = range(LOWEST, HIGHEST + 1)
+        self._shared = {"t": plan.texts, "plan": plan, "fill": fill, "style": Markup(style)}
+        self._shared |= {"rendered": rendered, "dimensions": DIMENSIONS, "scores": scores}
+        self._templates = environment(folder)
+
+    def page(self, template: str, status: int = 200, **values: object) -> Response:
+        """Return a page; every value that is no HTML is escaped."""
+        html = self._templates.get_template(template).render(**self._shared, **values)
+        return HTMLResponse(html, status, {**HEADERS, "Content-Security-Policy": self._policy})
+
+
+def go(address: str) -> Response:
+    """Return what leads a browser on by a GET."""
+    return RedirectResponse(address, 303, HEADERS)

@@ -9,14 +9,12 @@ from urllib.parse import urlsplit
 
 from palate.errors import ResourceError, UsageError, writing
 from palate.files import whole_file
-from palate.study.folder import Study, read_study
+from palate.study.folder import read_study
 
 if TYPE_CHECKING:
-    from palate.session import Session
-    from palate.study.store import Chooser, StudyStore
+    from palate.study.store import StudyStore
 
 LINKS = "links.csv"
-EVERYWHERE = ("0.0.0.0", "::")
 
 
 def serve_study(
@@ -29,14 +27,12 @@ def serve_study(
     onward: str | None = None,
     hold_minutes: float = 60,
     listening: Callable[[str, Path | None], None] = lambda *_: None,
-    session: Session | None = None,
 ) -> None:
-    """Serve a study's pages until SIGTERM or SIGINT.
+    """Serve a study's pages until SIGTERM or SIGINT; call it in the main thread.
 
-    Without `arrive` the first start writes every rater's link into `links.csv` of the folder; with
+    Without `arrive` the first start writes the raters' links into the folder's `links.csv`; with
     it, whoever comes with that parameter takes a place. `url` is the address that raters see,
-    `onward` what the last page links. `listening` is called with the address and with the file of
-    links where there is one. Call it in the main thread, which receives signals.
+    `onward` what the last page links. `listening` is called with the address and the file of links.
 
     Raises:
         UsageError: without palate[study], for an address that cannot be had or is none.
@@ -52,57 +48,45 @@ def serve_study(
         ) from error
     from palate.study.store import StudyStore
 
-    base = "" if url is None else _checked("--url", url).rstrip("/")
-    if onward is not None:
-        _checked("--return", onward)
-    if host in EVERYWHERE and url is None and arrive is None:
+    for option, address in {"--url": url, "--return": onward}.items():
+        _check(option, address)
+    if host in ("0.0.0.0", "::") and url is None and arrive is None:
         raise UsageError(f"--host {host}: say with --url which address the raters' links have")
-    study = read_study(folder)
-    choose = _chooser(study, session)
+    study, choose = read_study(folder), None
+    if study.plan.mode == "collect":
+        from palate.session import default_session
+        from palate.study.collecting import choose_next
+
+        choose = choose_next(study, default_session())
     sock = listen(host, port)
-    store = StudyStore.open(study, hold_minutes=hold_minutes, choose=choose)
-    try:
-        app = create_app(store, study, base=urlsplit(base).path, arrive=arrive, onward=onward)
+    with sock, StudyStore.open(study, hold_minutes=hold_minutes, choose=choose) as store:
+        base = (url or "").rstrip("/")
 
         def ready(address: str) -> None:
-            if arrive is None:
-                write_links(store, study.folder / LINKS, base or address)
-            listening(base or address, study.folder / LINKS if arrive is None else None)
+            links = None if arrive else study.folder / LINKS
+            if links:
+                write_links(store, links, base or address)
+            listening(base or address, links)
 
+        app = create_app(store, study, base=urlsplit(base).path, arrive=arrive, onward=onward)
         AppServer(app, sock).run_until_told(ready)
-    finally:
-        sock.close()
-        store.close()
 
 
 def write_links(store: StudyStore, path: Path, base: str) -> None:
-    """Write every rater's link where none was written before; raises `ResourceError`."""
-    tokens = store.issue_links()
-    if not tokens:
-        return
-    with writing(path, ResourceError), whole_file(path) as stream:
-        Path(stream.name).chmod(0o600)
-        lines = [("rater", "link"), *((name, f"{base}/s/{it}") for name, it in tokens.items())]
-        text = "".join(f"{name},{link}\n" for name, link in lines)
-        stream.write(text.encode())
+    """Write the raters' links, the first time alone; raises `ResourceError`."""
+    if tokens := store.issue_links():
+        lines = ["rater,link", *(f"{rater},{base}/s/{token}" for rater, token in tokens.items())]
+        with writing(path, ResourceError), whole_file(path) as stream:
+            Path(stream.name).chmod(0o600)
+            stream.write("".join(f"{line}\n" for line in lines).encode())
 
 
-def _checked(option: str, address: str) -> str:
-    """Return an address of the web; raises `UsageError` for anything else."""
+def _check(option: str, address: str | None) -> None:
+    """Raise `UsageError` for what is no address of the web."""
     try:
-        parts = urlsplit(address)
-        wrong = parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0
+        parts = urlsplit(address or "http://nowhere")
+        right = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
     except ValueError:
-        wrong = True
-    if wrong or not address.isprintable() or " " in address:
-        raise UsageError(f"{option} {address}: expected an address that begins with http or https")
-    return address
-
-
-def _chooser(study: Study, session: Session | None) -> Chooser | None:
-    if study.plan.mode == "judge":
-        return None
-    from palate.session import default_session
-    from palate.study.collecting import choose_next
-
-    return choose_next(study, session or default_session())
+        right = False
+    if not right or " " in f"{address!s}" or not f"{address!s}".isprintable():
+        raise UsageError(f"{option} {address}: expected an address that begins with https or http")
