@@ -14,9 +14,10 @@ from palate.metrics.accuracy import (
     outcome_counts,
     strict_accuracy,
 )
+from palate.metrics.agreement import rater_agreement
 from palate.metrics.calibration import calibration
 from palate.metrics.clusters import Clusters
-from palate.metrics.equivalence import Equivalence, equivalence
+from palate.metrics.equivalence import Equivalence, equivalence, equivalence_power
 from palate.metrics.estimates import Estimate, minimum_detectable_effect
 from palate.metrics.harmed import harmed_share
 from palate.metrics.means import clustered_mean, macro_mean, paired_difference
@@ -45,6 +46,7 @@ __all__ = [
     "concordance_values",
     "cross_fitted_predictions",
     "equivalence",
+    "equivalence_power",
     "error_reduction",
     "group_gap",
     "harmed_share",
@@ -59,6 +61,7 @@ __all__ = [
     "paired_difference",
     "position_consistency",
     "rank_correlations",
+    "rater_agreement",
     "sign_flip_test",
     "sign_flip_tests",
     "smallest_sign_flip_p",
