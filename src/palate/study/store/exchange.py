@@ -14,7 +14,7 @@ from palate.errors import DataError
 from palate.records import Record, problem_of
 from palate.records.dates import DateText
 from palate.study.folder import Study
-from palate.study.records import AnswerRow, Choice, ListEntry, Score
+from palate.study.records import AnswerRow, ListEntry, Score
 from palate.study.store.database import Database, reading
 from palate.study.store.sessions import (
     GivenAnswer,
@@ -36,7 +36,7 @@ class ImportedAnswer(Record):
     rater: str
     item: str
     again: bool = False
-    choice: Choice | Literal["left", "right"]
+    choice: Literal["first", "second", "same", "skip", "left", "right"]
     ratings: Mapping[str, tuple[Score, Score] | Mapping[str, Score]] = {}
     seconds: Annotated[float, Field(ge=0)] | None = None
     date: DateText | None = None
@@ -84,7 +84,7 @@ def take_answers(database: Database, study: Study, path: Path) -> int:
             except ValidationError as error:
                 raise DataError(problem_of(error), file=str(path), line=line) from error
             except DataError as error:
-                what, field = error.problem, error.field
+                what, field = error.problem, error.field or "date"
                 raise DataError(what, file=str(path), line=line, field=field) from error
     return len(lines)
 
@@ -105,7 +105,7 @@ def _take(db: sqlite3.Connection, study: Study, answer: ImportedAnswer, *, swapp
     position = next((k for k, (e, _) in enumerate(session) if (e.item, e.again) == name), None)
     if position is None:
         raise DataError(f"{answer.item} is not in the list of {rater}", field="item")
-    entry, earlier = session[position]
+    asked = entry, earlier = session[position]
     sides = ("right", "left") if entry.swapped else ("left", "right")
     fields = answer.model_dump(include={"choice", "ratings", "seconds"})
     fields["choice"] = dict(zip(sides, ("first", "second"), strict=True)).get(*[answer.choice] * 2)
@@ -115,6 +115,6 @@ def _take(db: sqlite3.Connection, study: Study, answer: ImportedAnswer, *, swapp
     given = GivenAnswer.model_validate(fields)
     if earlier and (earlier.choice, earlier.ratings) != (given.choice, given.ratings):
         raise DataError(f"{rater} answered {answer.item} otherwise already", field="choice")
-    write_answer(db, study, rater, position, given, date=answer.date, changed=answer.changed)
+    write_answer(db, study, rater, position, asked, given, answer.date, answer.changed)
     if answer.traits:
         write_traits(db, study, rater, answer.traits)

@@ -71,9 +71,10 @@ def state_of(db: sqlite3.Connection, study: Study, rater: str) -> RaterState:
     row = db.execute(f"SELECT {columns} FROM raters WHERE rater = ?", (rater,)).fetchone()
     if row is None:
         raise UsageError(f"{rater}: the study has no such rater")
-    session, known = session_of(db, rater), study.items
-    waiting = [k for k, (entry, given) in enumerate(session) if not given and entry.item in known]
-    answered = sum(given is not None for _, given in session)
+    listed = "SELECT item, answer IS NULL FROM entries WHERE rater = ? ORDER BY position"
+    session = db.execute(listed, (rater,)).fetchall()
+    waiting = [k for k, (item, is_open) in enumerate(session) if is_open and item in study.items]
+    answered = sum(not is_open for _, is_open in session)
     total = answered + len(waiting)
     if study.plan.mode == "collect" and not row[3]:
         total = max(total, study.plan.per_rater or 0)
@@ -83,15 +84,16 @@ def state_of(db: sqlite3.Connection, study: Study, rater: str) -> RaterState:
 
 
 def write_answer(
-    db: sqlite3.Connection, study: Study, rater: str, position: int, given: GivenAnswer,
-    *, date: str | None = None, changed: int = 0,
+    db: sqlite3.Connection, study: Study, rater: str, position: int,
+    asked: tuple[ListEntry, GivenAnswer | None], given: GivenAnswer,
+    date: str | None = None, changed: int = 0,
 ) -> None:  # fmt: skip
     """Write an answer, unless the same stands there; another one goes to the changes.
 
     Who skips rates nothing. Raises `UsageError` where the item was forgotten, `DataError` for
     ratings that do not go with it.
     """
-    entry, earlier = session_of(db, rater)[position]
+    entry, earlier = asked
     item = study.items.get(entry.item)
     if item is None:
         raise UsageError(f"{rater}: the item at position {position} was forgotten")

@@ -172,10 +172,10 @@ class StudyStore:
             state, session = state_of(db, self.study, rater), session_of(db, rater)
             if not state.consented:
                 raise UsageError(f"{rater}: has not consented, so nothing is kept")
-            answered = [k for k, (_, earlier) in enumerate(session) if earlier]
-            if position not in (*answered, state.next_position) or position >= len(session):
+            asked = dict(enumerate(session)).get(position)
+            if asked is None or (asked[1] is None and position != state.next_position):
                 raise UsageError(f"{rater}: position {position} is not to be answered")
-            write_answer(db, self.study, rater, position, given)
+            write_answer(db, self.study, rater, position, asked, given)
             self._choose_next(db, rater)
 
     def delete(self, rater: str) -> None:
