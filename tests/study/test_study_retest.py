@@ -37,7 +37,7 @@ def answers_of(first: np.ndarray, second: np.ndarray, days: np.ndarray) -> list[
     """Return raters × pairs of answers, True for the first side, and those asked again."""
     sides = {True: "first", False: "second"}
     return [
-        answer(f"r{u}", int(q), sides[bool(table[u, q])], day=float(again * days[q]), again=again)
+        answer(f"r{u}", q, sides[bool(table[u, q])], day=float(again * days[u, q]), again=again)
         for again, table in ((False, first), (True, second))
         for u, q in np.ndindex(first.shape)
     ]
@@ -50,7 +50,7 @@ def test_the_bounds_hold_of_users_whose_chances_are_known():
     # By hand, as 60,000 rows of an export would take a minute: agreement and the true ceiling.
     a, ceiling = float((first == second).mean()), float(np.maximum(p, 1 - p).mean())
     assert (a, ceiling) == pytest.approx((0.707, 0.802), abs=0.01)
-    report = retest_report(answers_of(first[:40], second[:40], np.zeros(100)))
+    report = retest_report(answers_of(first[:40], second[:40], np.zeros((40, 100))))
     low, high = report.ceiling
     assert (low, high) == pytest.approx((0.707, 0.822), abs=0.02)
     assert low < ceiling < high
@@ -100,13 +100,16 @@ def test_less_than_one_half_is_luck():
 
 
 def drifts(seed: int, turning: int) -> bool:
-    """Tell whether drift is seen of 40 users, of whom so many turn before the late repeats."""
+    """Tell whether drift is seen of 40 users, of whom so many turn before their late repeats.
+
+    Each is asked 20 pairs of 40 again early, the others late.
+    """
     stream = np.random.default_rng(seed)
-    taste = stream.normal(size=(40, 1)) * stream.normal(size=40) * 1.5
-    after = np.where((np.arange(40) < turning)[:, None] & (np.arange(40) >= 20), -taste, taste)
+    taste = 1.5 * stream.normal(size=(40, 3)) @ stream.normal(size=(3, 40)) / np.sqrt(3)
+    late = stream.permuted(np.tile(np.arange(40) < 20, (40, 1)), axis=1)
+    after = np.where((np.arange(40) < turning)[:, None] & late, -taste, taste)
     first, second = (stream.random(t.shape) < 1 / (1 + np.exp(-t)) for t in (taste, after))
-    days = np.where(np.arange(40) < 20, 3, 40)
-    return retest_report(answers_of(first, second, days)).drifted == "found"
+    return retest_report(answers_of(first, second, np.where(late, 40, 3))).drifted == "found"
 
 
 def test_drift_is_seen_where_half_of_the_users_turn_and_not_where_nobody_does():
