@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ from small_studies import RATINGS, small_study
 
 from palate.study import ListEntry, Study, StudyItem, StudyPlan, Trait
 from palate.study.pages.app import create_app
-from palate.study.store import StudyStore
+from palate.study.store import Chooser, StudyStore
 
 FOLDER = files("palate.study.pages")
 DOCUMENT = tomllib.loads((FOLDER / "texts.toml").read_text(encoding="utf-8"))
@@ -86,10 +86,10 @@ def problems_on(html: str) -> list[str]:
 
 @contextmanager
 def served(
-    study: Study, *, hold_minutes: float = 60, links: bool = True, **more: Any
+    study: Study, *, links: bool = True, choose: Chooser | None = None, **more: Any
 ) -> Iterator[Served]:
     """Serve a study; whatever an application raises is answered as it is to a browser."""
-    with StudyStore.open(study, hold_minutes=hold_minutes) as store:
+    with closing(StudyStore.open(study, choose=choose)) as store:
         tokens = store.issue_links() if links else {}
         app = create_app(store, study, **more)
         with TestClient(app, raise_server_exceptions=False, follow_redirects=False) as client:

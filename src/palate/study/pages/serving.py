@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -60,10 +61,8 @@ def serve_study(
         from palate.study.collecting import choose_next
 
         choose = choose_next(study, default_session())
-    with (
-        listen(host, port) as sock,
-        StudyStore.open(study, hold_minutes=hold_minutes, choose=choose) as store,
-    ):
+    sock = listen(host, port)
+    with sock, closing(StudyStore.open(study, hold_minutes=hold_minutes, choose=choose)) as store:
 
         def ready(here: str) -> None:
             address, links = (url or here).rstrip("/"), None if arrive else study.folder / LINKS

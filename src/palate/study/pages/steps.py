@@ -63,7 +63,7 @@ class StudyPages:
         """Take a place, or come back to it."""
         token = self.store.arrive(self._arrival(fields.values.get("arrival", "")))
         if token is None:
-            return self.page("note.html", 503, name="full")
+            return self.page("note.html", 409, name="full")
         self.store.consent(self._state(token).rater)
         return self._on(token)
 
@@ -143,7 +143,7 @@ class StudyPages:
             question = self._question(state, n)
         elif step == "practice" and place <= here:
             question = dict(enumerate(self._practice, 1)).get(n)
-        if step not in (*STEPS, "stop") or (n if question is None else step not in NUMBERED):
+        if step not in (*STEPS, "stop") or (question is None if step in NUMBERED else n):
             raise HTTPException(404)
         return Visit(token, state, step, n, question)
 
