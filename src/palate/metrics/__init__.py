@@ -16,7 +16,7 @@ from palate.metrics.accuracy import (
 )
 from palate.metrics.calibration import calibration
 from palate.metrics.clusters import Clusters
-from palate.metrics.equivalence import Equivalence, equivalence
+from palate.metrics.equivalence import Equivalence, equivalence, equivalence_power
 from palate.metrics.estimates import Estimate, minimum_detectable_effect
 from palate.metrics.harmed import harmed_share
 from palate.metrics.means import clustered_mean, macro_mean, paired_difference
@@ -45,6 +45,7 @@ __all__ = [
     "concordance_values",
     "cross_fitted_predictions",
     "equivalence",
+    "equivalence_power",
     "error_reduction",
     "group_gap",
     "harmed_share",

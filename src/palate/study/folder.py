@@ -50,8 +50,7 @@ class Study:
 
         Raises `RunError` where it exists, `ResourceError` for a full disk.
         """
-        if self.folder.exists():
-            raise RunError(f"{self.folder}: exists; a plan is made once, so name another folder")
+        need_new(self.folder)
         with writing(self.folder, ResourceError):
             self.folder.mkdir(parents=True, mode=0o700)
             self.write_items()
@@ -62,6 +61,12 @@ class Study:
         """Write items and gold anew, each file whole."""
         _write_lines(self.folder / ITEMS, self.items.values())
         _write_lines(self.folder / GOLD, self.gold)
+
+
+def need_new(folder: Path) -> None:
+    """Raise `RunError` where a study's folder exists."""
+    if folder.exists():
+        raise RunError(f"{folder}: exists; a plan is made once, so name another folder")
 
 
 def read_study(folder: Path | str) -> Study:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from palate.records import Message, Part, Record, Slate
+from palate.records import Message, Part, Record, Slate, normal_form
 from palate.seeding import digest
 
 Side = Literal["first", "second"]
@@ -34,7 +34,7 @@ class StudyItem(Planned):
     id: ShortHash
     """Hash of question, shown parts and answers: two rows with one slate are one item."""
     pair: ShortHash
-    """Hash of question and answers, whatever is shown."""
+    """Hash of question and answers in normal form, whatever is shown."""
     kind: Literal["pair", "check"] = "pair"
     asks: Literal["better", "prefers"]
     """Which answer is better, with ratings of both; or which this person would prefer."""
@@ -59,11 +59,11 @@ class StudyItem(Planned):
         (True, ('a', 'b'), 'better')
         """
         answers = sorted(slate.candidates)
-        bare = slate.without_context().prompt_key
+        asked = [(message.role, normal_form(message.content)) for message in slate.question]
         return cls.model_validate(
             {
                 "id": digest("item", slate.prompt_key, answers)[:16],
-                "pair": digest("pair", bare, answers)[:16],
+                "pair": digest("pair", asked, sorted(map(normal_form, answers)))[:16],
                 "asks": "prefers" if slate.shown else "better",
                 "question": slate.question,
                 "shown": slate.shown,
@@ -105,7 +105,7 @@ class Trait(Record):
 
     name: str
     question: str
-    options: tuple[str, ...]
+    options: tuple[str, ...] = Field(min_length=2)
 
 
 class StudyPlan(Planned):

@@ -1,0 +1,1 @@
+"""How far raters agree: with each other, with scorers, and with themselves."""
