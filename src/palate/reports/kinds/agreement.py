@@ -37,7 +37,7 @@ def _reliability(summary: AgreementSummary) -> Table:
             rows.append([_shown(of.of), who, scale, count(alpha.n), *agreed])
     reasons = [(_shown(of.of), alpha.note) for _, of in every for alpha in of.alpha.values()]
     notes = [_excluded(summary), f"{ALPHA} {JACKKNIFE}", *without_interval(reasons)]
-    columns = ["", "raters", "scale", "units", "α [95 %]", "agree [95 %]", "with the gold [95 %]"]
+    columns = ["", "raters", "scale", "units", "α [95 %]", "agree [95 %]", "as the gold [95 %]"]
     return Table(f"agreement of {summary.study}", columns, rows, notes, 3, width=WIDTH)
 
 
@@ -107,7 +107,7 @@ def paragraph(summary: AgreementSummary) -> str:
 
 
 def _panels(summary: AgreementSummary) -> list[tuple[str, Panel]]:
-    ends = ("", ", with the excluded")
+    ends = ("", " (all)")
     return [
         (f"{panel.raters}{end}", panel) for panel, end in zip(summary.panels, ends, strict=False)
     ]
@@ -115,8 +115,8 @@ def _panels(summary: AgreementSummary) -> list[tuple[str, Panel]]:
 
 def _excluded(summary: AgreementSummary) -> str:
     most = summary.most_failed_checks
-    rule = "too many checks" if most is None else f"more than {most} of their checks"
-    return f"{summary.excluded:,} raters failed {rule} and are excluded."
+    rule = "too many checks" if most is None else f"more than {most} checks"
+    return f"Excluded, since they failed {rule}: {summary.excluded:,} raters."
 
 
 def _shown(context: str) -> str:
