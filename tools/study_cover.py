@@ -73,7 +73,7 @@ class World(NamedTuple):
             for r in np.flatnonzero(counts)
             for k in range(CHECKS)
         ]
-        return equal_quality(pairs, checks, DIMENSIONS[0], margin).finding == "equivalent"
+        return equal_quality(pairs, checks, DIMENSIONS[0], margin)[0].finding == "equivalent"
 
 
 def mean_rating(latent: np.ndarray | float, spread: float) -> float:

@@ -34,41 +34,91 @@ def test_it_prints_agreement_equality_items_and_the_words_for_a_paper(
     done = palate("agreement", "people.jsonl", "--margin", "0.5", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert done.stdout == snapshot("""\
-agreement of people
+choices: 4 raters
 
-               raters    scale      units                 α [95 %]           agree [95 %]     as the gold [95 %]
+        figure         n            value [95 %]
+ ───────────────────────────────────────────────
+ none   percent        8    0.500 [0.000, 1.000]
+ none   α nominal      8   0.016 [−1.000, 1.000]
+ none   as the gold   32    0.625 [0.463, 0.787]
+
+α: Krippendorff's; both orders of the two answers are counted.
+
+ratings from 1 to 5: 4 raters
+
+               figure        n            value [95 %]
+ ─────────────────────────────────────────────────────
+ correctness   percent      16    0.406 [0.216, 0.597]
+ correctness   α ordinal    16   0.416 [−0.249, 1.000]
+ correctness   α interval   16   0.405 [−0.286, 1.000]
+
+ relevance     percent      16    0.406 [0.216, 0.597]
+ relevance     α ordinal    16   0.416 [−0.249, 1.000]
+ relevance     α interval   16   0.405 [−0.286, 1.000]
+
+ helpfulness   percent      16    0.406 [0.216, 0.597]
+ helpfulness   α ordinal    16   0.416 [−0.249, 1.000]
+ helpfulness   α interval   16   0.405 [−0.286, 1.000]
+
+α: Krippendorff's; a unit is an answer.
+
+equally good, within 0.5 points?: 4 raters
+
+               figure               n             value [95 %]       p                                   finding
  ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
- none          4         nominal        8    0.016 [−1.000, 1.000]   0.500 [0.000, 1.000]   0.625 [0.463, 0.787]
- correctness   4         ordinal       16    0.416 [−0.249, 1.000]   0.406 [0.216, 0.597]                      –
- correctness   4         interval      16    0.405 [−0.286, 1.000]   0.406 [0.216, 0.597]                      –
- relevance     4         ordinal       16    0.416 [−0.249, 1.000]   0.406 [0.216, 0.597]                      –
- relevance     4         interval      16    0.405 [−0.286, 1.000]   0.406 [0.216, 0.597]                      –
- helpfulness   4         ordinal       16    0.416 [−0.249, 1.000]   0.406 [0.216, 0.597]                      –
- helpfulness   4         interval      16    0.405 [−0.286, 1.000]   0.406 [0.216, 0.597]                      –
- none          5 (all)   nominal        8   −0.080 [−0.581, 0.421]   0.300 [0.000, 0.910]   0.600 [0.470, 0.730]
- correctness   5 (all)   ordinal       16    0.416 [−0.249, 1.000]   0.406 [0.216, 0.597]                      –
- correctness   5 (all)   interval      16    0.405 [−0.286, 1.000]   0.406 [0.216, 0.597]                      –
- relevance     5 (all)   ordinal       16    0.416 [−0.249, 1.000]   0.406 [0.216, 0.597]                      –
- relevance     5 (all)   interval      16    0.405 [−0.286, 1.000]   0.406 [0.216, 0.597]                      –
- helpfulness   5 (all)   ordinal       16    0.416 [−0.249, 1.000]   0.406 [0.216, 0.597]                      –
- helpfulness   5 (all)   interval      16    0.405 [−0.286, 1.000]   0.406 [0.216, 0.597]                      –
+ correctness   chosen − rejected   32   +0.156 [−0.314, 0.626]   0.051   not shown: the value is near the margin
+ correctness   on checks           16    +2.625 [1.967, 3.283]       –
 
-Excluded, since they failed too many checks: 1 raters.
-α: Krippendorff's; of choices, both orders of the two answers are counted. 95 % by the jackknife
-over raters and pairs of answers.
+ relevance     chosen − rejected   32   +0.156 [−0.314, 0.626]   0.051   not shown: the value is near the margin
+ relevance     on checks           16    +2.625 [1.967, 3.283]       –
 
-equally good, within 0.5 points?
+ helpfulness   chosen − rejected   32   +0.156 [−0.314, 0.626]   0.051   not shown: the value is near the margin
+ helpfulness   on checks           16    +2.625 [1.967, 3.283]       –
 
-               raters    chosen − rejected [95 %]       p        on checks [95 %]                                   finding
- ──────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
- correctness   4           +0.156 [−0.314, 0.626]   0.051   +2.625 [1.967, 3.283]   not shown: the value is near the margin
- relevance     4           +0.156 [−0.314, 0.626]   0.051   +2.625 [1.967, 3.283]   not shown: the value is near the margin
- helpfulness   4           +0.156 [−0.314, 0.626]   0.051   +2.625 [1.967, 3.283]   not shown: the value is near the margin
- correctness   5 (all)     +0.156 [−0.314, 0.626]   0.051   +2.700 [2.135, 3.265]   not shown: the value is near the margin
- relevance     5 (all)     +0.156 [−0.314, 0.626]   0.051   +2.700 [2.135, 3.265]   not shown: the value is near the margin
- helpfulness   5 (all)     +0.156 [−0.314, 0.626]   0.051   +2.700 [2.135, 3.265]   not shown: the value is near the margin
+p: the larger of two one-sided tests.
 
-Two one-sided tests; p is the larger one. Checks: an answer less one to another question.
+choices, with the excluded: 5 raters
+
+        figure         n             value [95 %]
+ ────────────────────────────────────────────────
+ none   percent        8     0.300 [0.000, 0.910]
+ none   α nominal      8   −0.080 [−0.581, 0.421]
+ none   as the gold   40     0.600 [0.470, 0.730]
+
+α: Krippendorff's; both orders of the two answers are counted.
+
+ratings from 1 to 5, with the excluded: 5 raters
+
+               figure        n            value [95 %]
+ ─────────────────────────────────────────────────────
+ correctness   percent      16    0.406 [0.216, 0.597]
+ correctness   α ordinal    16   0.416 [−0.249, 1.000]
+ correctness   α interval   16   0.405 [−0.286, 1.000]
+
+ relevance     percent      16    0.406 [0.216, 0.597]
+ relevance     α ordinal    16   0.416 [−0.249, 1.000]
+ relevance     α interval   16   0.405 [−0.286, 1.000]
+
+ helpfulness   percent      16    0.406 [0.216, 0.597]
+ helpfulness   α ordinal    16   0.416 [−0.249, 1.000]
+ helpfulness   α interval   16   0.405 [−0.286, 1.000]
+
+α: Krippendorff's; a unit is an answer.
+
+equally good, within 0.5 points?, with the excluded: 5 raters
+
+               figure               n             value [95 %]       p                                   finding
+ ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
+ correctness   chosen − rejected   32   +0.156 [−0.314, 0.626]   0.051   not shown: the value is near the margin
+ correctness   on checks           20    +2.700 [2.135, 3.265]       –
+
+ relevance     chosen − rejected   32   +0.156 [−0.314, 0.626]   0.051   not shown: the value is near the margin
+ relevance     on checks           20    +2.700 [2.135, 3.265]       –
+
+ helpfulness   chosen − rejected   32   +0.156 [−0.314, 0.626]   0.051   not shown: the value is near the margin
+ helpfulness   on checks           20    +2.700 [2.135, 3.265]       –
+
+p: the larger of two one-sided tests.
 
 to adjudicate
 
@@ -84,17 +134,20 @@ to adjudicate
 
 7 items part raters; rows.jsonl of the result has every item.
 
-for the paper: 4 people gave 32 answers to 8 items. Excluded, since they failed too many checks: 1
-raters. none: two agree in 0.500 [0.000, 1.000]; Krippendorff's α nominal 0.016 [−1.000, 1.000].
-correctness: two agree in 0.406 [0.216, 0.597]; Krippendorff's α ordinal 0.416 [−0.249, 1.000],
-interval 0.405 [−0.286, 1.000]. relevance: two agree in 0.406 [0.216, 0.597]; Krippendorff's α
-ordinal 0.416 [−0.249, 1.000], interval 0.405 [−0.286, 1.000]. helpfulness: two agree in 0.406
-[0.216, 0.597]; Krippendorff's α ordinal 0.416 [−0.249, 1.000], interval 0.405 [−0.286, 1.000].
-correctness: chosen less rejected +0.156 [−0.314, 0.626] points, margin 0.5, p 0.051: not shown: the
-value is near the margin. relevance: chosen less rejected +0.156 [−0.314, 0.626] points, margin 0.5,
-p 0.051: not shown: the value is near the margin. helpfulness: chosen less rejected +0.156
-[−0.314, 0.626] points, margin 0.5, p 0.051: not shown: the value is near the margin. Intervals are
-95 % by the jackknife over raters and pairs of answers.
+for the paper: 4 people gave 32 answers to 8 items. Left out since they failed too many checks: 1.
+Choices: none percent 0.500 [0.000, 1.000]; none α nominal 0.016 [−1.000, 1.000]; none as the gold
+0.625 [0.463, 0.787]. α: Krippendorff's; both orders of the two answers are counted. Ratings from 1
+to 5: correctness percent 0.406 [0.216, 0.597]; correctness α ordinal 0.416 [−0.249, 1.000];
+correctness α interval 0.405 [−0.286, 1.000]; relevance percent 0.406 [0.216, 0.597]; relevance α
+ordinal 0.416 [−0.249, 1.000]; relevance α interval 0.405 [−0.286, 1.000]; helpfulness percent 0.406
+[0.216, 0.597]; helpfulness α ordinal 0.416 [−0.249, 1.000]; helpfulness α interval 0.405
+[−0.286, 1.000]. α: Krippendorff's; a unit is an answer. Equally good, within 0.5 points?:
+correctness chosen − rejected +0.156 [−0.314, 0.626], p 0.051, not shown: the value is near the
+margin; correctness on checks +2.625 [1.967, 3.283]; relevance chosen − rejected +0.156
+[−0.314, 0.626], p 0.051, not shown: the value is near the margin; relevance on checks +2.625
+[1.967, 3.283]; helpfulness chosen − rejected +0.156 [−0.314, 0.626], p 0.051, not shown: the value
+is near the margin; helpfulness on checks +2.625 [1.967, 3.283]. p: the larger of two one-sided
+tests. Intervals are 95 %, by the jackknife over raters and pairs of answers.
 """)
 
 
