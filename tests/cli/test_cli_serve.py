@@ -13,7 +13,11 @@ from palate.serve import serve_settings
 
 def made(options):
     return serve_settings(
-        options.max_waiting, options.key_env, options.feedback, options.end_of_turn
+        options.max_waiting,
+        options.key_env,
+        options.feedback,
+        options.end_of_turn,
+        test_share=options.test_share,
     )
 
 
@@ -28,6 +32,13 @@ def test_options_become_settings(tmp_path, monkeypatch):
     assert settings.ends[0] == "<|mine|>" and "</s>" in settings.ends
     plain = made(Serving())
     assert (plain.key, plain.feedback) == (None, None)
+
+
+def test_a_share_is_one_of_choices_that_are_there(tmp_path):
+    with pytest.raises(UsageError, match=r"--test-share 0\.3: of which choices\? Name --feedback"):
+        made(Serving(test_share=0.3))
+    with pytest.raises(UsageError, match=r"--test-share 2: expected a share"):
+        made(Serving(test_share=2, feedback=tmp_path / "f.jsonl"))
 
 
 def test_a_missing_extra_is_one_line(monkeypatch):

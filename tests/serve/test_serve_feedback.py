@@ -8,14 +8,17 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from unicodedata import normalize
 
 import pytest
 from serving import Coded, Served, coded
 
 import palate
 from palate.errors import DataError, UsageError
+from palate.records import normal_form
 from palate.serve import ServeSettings
 from palate.serve.feedback import FeedbackFile
+from palate.study.collecting import CollectOptions, plan_collection
 
 CHOICE = {"user": "ann", "question": "Tea?", "responses": ["Yes.", "No – never."], "chosen": 1}
 
@@ -49,6 +52,30 @@ def test_a_choice_is_a_row_that_adapt_reads(served, tmp_path):
     ]  # fmt: skip
     assert path.stat().st_mode & 0o077 == 0, "what people chose is theirs"
     assert "palate_feedback_total 2.0" in served.call("GET", "/metrics")[1]
+
+
+def test_what_is_served_splits_as_a_collection_does(tmp_path):
+    settings = ServeSettings(feedback=FeedbackFile(tmp_path / "feedback.jsonl", 0.4, seed=3))
+    texts = [f"Is n\u00e9e {k}  a word?" for k in range(40)]
+    dataset = palate.Dataset.from_rows("words", [
+        {"id": k, "question": f" {normalize('NFD', text)} ", "responses": ["Yes.", "No."]}
+        for k, text in enumerate(texts)
+    ])  # fmt: skip
+    options = CollectOptions(raters=2, per_rater=5, test_share=0.4, again=0, seed=3)
+    study = plan_collection(dataset, options, tmp_path / "study")
+    tested = {
+        normal_form(study.items[entry.item].question[-1].content) for entry in study.plan.lists[0]
+    }
+    with Served(coded(Coded()), settings) as server:
+        for text in texts:
+            server.post("/feedback", {**CHOICE, "question": text, "responses": ["Yes.", "No."]})
+    rows = lines(tmp_path / "feedback.jsonl")
+    splits = {normal_form(row["question"]): row["split"] for row in rows}
+    assert len(splits) == 40 and 8 < len(tested) < 24
+    assert tested == {text for text, split in splits.items() if split == "test"}
+    assert set(splits.values()) == {"adapt", "test"}
+    learnt = palate.load_benchmark(str(tmp_path / "feedback.jsonl"), split="all").for_training()
+    assert len(learnt.pairs) == 40 - len(tested)
 
 
 @pytest.mark.parametrize(

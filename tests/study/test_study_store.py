@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import stat
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,7 @@ def at_work(store: StudyStore, arrival: str) -> str:
 
 
 def test_an_answer_is_kept_with_all_that_its_row_says(study: Study) -> None:
-    with StudyStore.open(study) as store:
+    with closing(StudyStore.open(study)) as store:
         rater = at_work(store, "a")
         store.set_traits(rater, {"age": "under 30"})
         store.save(rater, 0, FIRST)
@@ -51,7 +52,7 @@ def test_an_answer_is_kept_with_all_that_its_row_says(study: Study) -> None:
 
 
 def test_the_writing_connection_is_durable_and_deletes_bytes(study: Study) -> None:
-    with StudyStore.open(study) as store:
+    with closing(StudyStore.open(study)) as store:
         db = store.database.connection
         read = {
             name: db.execute(f"PRAGMA {name}").fetchone()[0]
@@ -63,20 +64,20 @@ def test_the_writing_connection_is_durable_and_deletes_bytes(study: Study) -> No
 
 
 def test_a_repeated_answer_is_one_and_another_a_change(study: Study) -> None:
-    with StudyStore.open(study) as store:
+    with closing(StudyStore.open(study)) as store:
         rater = at_work(store, "a")
         for given in (FIRST, FIRST, FIRST.model_copy(update={"seconds": 9}), SAME, SAME):
             store.save(rater, 0, given)
         (row,) = store.answers()
         changes = store.database.connection.execute(
-            "SELECT choice, seconds FROM changes"
+            "SELECT answer ->> 'choice', answer ->> 'seconds' FROM changes"
         ).fetchall()
     assert (row.choice, row.changed) == ("same", 1)
     assert changes == [("first", 2.5)]
 
 
 def test_what_may_not_be_answered(study: Study) -> None:
-    with StudyStore.open(study) as store:
+    with closing(StudyStore.open(study)) as store:
         token = store.arrive("a")
         with pytest.raises(UsageError, match="r01: has not consented"):
             store.save("r01", 0, FIRST)
@@ -100,7 +101,7 @@ def test_what_may_not_be_answered(study: Study) -> None:
 
 
 def test_two_arrivals_get_two_places_and_one_comes_back(study: Study) -> None:
-    with StudyStore.open(study) as store:
+    with closing(StudyStore.open(study)) as store:
         tokens = [store.arrive(name) for name in ("a", "b", "a", "c", "d")]
     assert tokens[0] == tokens[2]
     assert len(set(tokens[:4])) == 3
@@ -108,7 +109,7 @@ def test_two_arrivals_get_two_places_and_one_comes_back(study: Study) -> None:
 
 
 def test_links_are_issued_once_and_tokens_kept_as_hashes(study: Study) -> None:
-    with StudyStore.open(study) as store:
+    with closing(StudyStore.open(study)) as store:
         links = store.issue_links()
         assert list(links) == ["r01", "r02", "r03"]
         assert store.issue_links() == {}
@@ -136,7 +137,7 @@ def test_another_plan_is_refused(study: Study, tmp_path: Path) -> None:
 
 
 def test_a_full_disk_saves_nothing_and_the_store_goes_on(study: Study) -> None:
-    with StudyStore.open(study) as store:
+    with closing(StudyStore.open(study)) as store:
         rater = at_work(store, "a")
         db = store.database.connection
         pages = db.execute("PRAGMA page_count").fetchone()[0]
@@ -154,7 +155,7 @@ def test_a_full_disk_saves_nothing_and_the_store_goes_on(study: Study) -> None:
 
 
 def test_readers_write_nothing(study: Study) -> None:
-    with StudyStore.open(study) as store:
+    with closing(StudyStore.open(study)) as store:
         at_work(store, "a")
     read_answers(study)
     with sqlite3.connect(study.folder / "answers.sqlite") as db:

@@ -37,6 +37,10 @@ class Serving:
     feedback: Annotated[
         Path | None, typer.Option(help="File (.jsonl) to which users' choices are appended.")
     ] = None
+    test_share: Annotated[
+        float,
+        typer.Option(help="Share of questions whose choices are for testing.", min=0, max=1),
+    ] = 0.0
     end_of_turn: Annotated[
         list[str],
         typer.Option(help="What ends the policy's turn, beside the usual tokens; repeat."),

@@ -1,5 +1,6 @@
 """Rows on disk or on the hub, checked against the row contract."""
 
+from palate.data.choice_rows import choice_key, choice_row, split_of
 from palate.data.files import (
     FORMATS,
     files_of,
@@ -28,6 +29,8 @@ __all__ = [
     "LayoutOptions",
     "LoadedRows",
     "asked_title",
+    "choice_key",
+    "choice_row",
     "collect",
     "content_hash",
     "download",
@@ -47,6 +50,7 @@ __all__ = [
     "read_question",
     "read_rows",
     "rows_of_frame",
+    "split_of",
     "stem",
     "telling_turns",
     "understood",

@@ -8,11 +8,11 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
-from palate.data.rows import read_question
+from palate.data import choice_key, choice_row, split_of
 from palate.errors import UsageError
 from palate.records import Message
 
@@ -25,11 +25,16 @@ except ImportError:  # no flock on this system: the file is trusted to one proce
 class FeedbackFile:
     """A file of JSON lines to which several processes may append; `palate adapt` reads it.
 
-    Raises `UsageError` for a file that cannot be opened, or whose name does not end in `.jsonl`.
+    Questions are split as a collection with this share and seed splits them.
+
+    Raises `UsageError` for a file that cannot be opened, or whose name does not end in `.jsonl`,
+    and for what is no share.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, test_share: float = 0.0, seed: int = 0) -> None:
         self.path, self._lock = path, threading.Lock()
+        self._split_of = partial(split_of, test_share=test_share, seed=seed)
+        self._split_of("")
         if path.suffix != ".jsonl":
             raise UsageError(f"--feedback {path}: a file of feedback ends in .jsonl")
         try:
@@ -51,18 +56,9 @@ class FeedbackFile:
         Raises `DataError` naming the field for a row that breaks the contract, and `OSError` where
         the disk is full; then nothing of the row is kept.
         """
-        row: dict[str, Any] = {
-            "id": uuid4().hex,
-            "user_id": user,
-            "question": question,
-            "chosen": chosen,
-            "rejected": rejected,
-            "split": "adapt",
-            "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        }
-        if turns:
-            row["turns"] = [turn.model_dump() for turn in turns]
-        read_question(row, subset="all")
+        split = self._split_of(choice_key(question, turns))
+        date = datetime.now(UTC).isoformat(timespec="seconds")
+        row = choice_row(user, question, chosen, rejected, split=split, date=date, turns=turns)
         line = f"{json.dumps(row, ensure_ascii=False)}\n".encode()
         with self._locked() as file:
             before = os.fstat(file).st_size

@@ -26,6 +26,7 @@ def serve(
     max_waiting: int = 1024,
     key_env: str | None = None,
     feedback: Path | str | None = None,
+    test_share: float = 0.0,
     end_of_turn: Sequence[str] = (),
     listening: Callable[[str], None] = lambda _: None,
     session: Session | None = None,
@@ -36,18 +37,21 @@ def serve(
     With a `benchmark` its rows and users are known by their ids. `port` 0 takes a free one;
     `listening` is called with the URL. More than `max_waiting` answers are told to come back.
     `key_env` names the environment variable that holds the bearer token, `feedback` the file
-    (.jsonl) to which users' choices are appended, and `end_of_turn` what ends the policy's turn
-    besides the usual tokens. Call it in the main thread, which receives signals.
+    (.jsonl) to which users' choices are appended, with the share `test_share` of questions in the
+    split `test`, and `end_of_turn` what ends the policy's turn besides the usual tokens. Call it in
+    the main thread, which receives signals.
 
     Raises:
         UsageError: without palate[serve], for an address that cannot be had, and what
             `palate.reward` refuses.
         And what loading data raises.
     """
-    served = serve_settings(max_waiting, key_env, feedback, end_of_turn)
+    settings, session = settings or Settings(), session or default_session()
+    served = serve_settings(
+        max_waiting, key_env, feedback, end_of_turn, test_share=test_share, seed=settings.seed
+    )
     from palate.serve.run import run_server
 
-    settings, session = settings or Settings(), session or default_session()
     pairs = None if benchmark is None else dataset_of(benchmark, settings.seed)
 
     def load() -> Reward:
@@ -57,9 +61,17 @@ def serve(
 
 
 def serve_settings(
-    max_waiting: int, key_env: str | None, feedback: Path | str | None, end_of_turn: Sequence[str]
+    max_waiting: int,
+    key_env: str | None,
+    feedback: Path | str | None,
+    end_of_turn: Sequence[str],
+    *,
+    test_share: float = 0.0,
+    seed: int = 0,
 ) -> ServeSettings:
     """Return checked settings; raises `UsageError` naming what is wrong or missing."""
+    if test_share and feedback is None:
+        raise UsageError(f"--test-share {test_share:g}: of which choices? Name --feedback FILE")
     try:
         from palate.serve.access import read_key
         from palate.serve.app import ServeSettings
@@ -72,6 +84,6 @@ def serve_settings(
     return ServeSettings(
         max_waiting=max_waiting,
         key=read_key(key_env),
-        feedback=None if feedback is None else FeedbackFile(Path(feedback)),
+        feedback=None if feedback is None else FeedbackFile(Path(feedback), test_share, seed),
         ends=(*end_of_turn, *ENDS),
     )

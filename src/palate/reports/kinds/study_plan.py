@@ -26,11 +26,11 @@ ASKS = {"better": "which is better, and ratings", "prefers": "which would this p
 def tables(study: Study, dataset: Dataset) -> list[Table]:
     """Return what is asked of whom, the power of equivalence, and whose texts raters read."""
     if study.plan.mode == "judge":
-        return [_asked(study, dataset), *_power(study), *_readers(study, dataset)]
+        return [_lists(study, dataset), *_power(study), *_readers(study, dataset)]
     plan, n_test = study.plan, len(study.plan.lists[0])
     note = (
-        f"Each is asked {plan.per_rater} pairs: {plan.test_share:.0%} test pairs, in one order for "
-        f"all; {plan.again:.0%} an earlier one again; the rest "
+        f"Each is asked {plan.per_rater} pairs: {100 * plan.test_share:g} % test pairs, in one "
+        f"order for all; {100 * plan.again:g} % an earlier one again; the rest "
         + (f"chosen by {plan.model}." if plan.model else "drawn at random.")
     )
     rows = [["test", count(n_test)], ["adapt", count(len(study.items) - n_test)]]
@@ -38,7 +38,7 @@ def tables(study: Study, dataset: Dataset) -> list[Table]:
     return [Table(title, ["split", "pairs"], rows, [note], width=WIDTH)]
 
 
-def _asked(study: Study, dataset: Dataset) -> Table:
+def _lists(study: Study, dataset: Dataset) -> Table:
     plan, cells, notes = study.plan, [], []
     for context in plan.contexts:
         behind = [row for row in study.gold if row.context == context]
@@ -49,16 +49,16 @@ def _asked(study: Study, dataset: Dataset) -> Table:
             notes.append(
                 f"{len(left_out):,} rows have nothing to show under {name}: left out of it."
             )
-    each = sum(entry.item in plan.checks for entry in plan.lists[0])
-    sizes = sorted({len(entries) - each for entries in plan.lists})
+    n_each = sum(entry.item in plan.checks for entry in plan.lists[0])
+    sizes = sorted({len(entries) - n_each for entries in plan.lists})
     checks = (
-        f"Each gets {each} of {len(plan.checks)} checks too; who fails more than "
+        f"Each gets {n_each} of {len(plan.checks)} checks too; who fails more than "
         f"{plan.most_failed_checks} is excluded."
     )
     notes += [
         f"Each item goes to {plan.per_pair} raters. A rater gets {' or '.join(map(str, sizes))} "
         "items, and no pair of answers twice.",
-        checks if each else "There are no checks, so equivalence is never shown.",
+        *([checks] if n_each else []),
     ]
     pairs = {study.items[row.item].pair for row in study.gold}
     title = f"study of {plan.benchmark}: {len(pairs):,} pairs of answers, {plan.raters:,} raters"
@@ -68,9 +68,9 @@ def _asked(study: Study, dataset: Dataset) -> Table:
 def _power(study: Study) -> Iterator[Table]:
     plan = study.plan
     rated = {row.item for row in study.gold if study.items[row.item].asks == "better"}
-    title = f"power to show that chosen and rejected are rated alike, within {plan.margin:g} points"
-    if not rated:
-        yield Table(title, [], [], ["nothing is rated; -c none asks for ratings."], width=WIDTH)
+    if not (rated and plan.checks):
+        note = "none, for equivalence needs ratings (-c none) and checks."
+        yield Table("power", [], [], [note], width=WIDTH)
         return
     n = len({study.items[item].pair for item in rated})
 
@@ -87,6 +87,7 @@ def _power(study: Study) -> Iterator[Table]:
     if mirrored:
         law = "there the difference is 0 by law, so nothing is to be tested"
         notes.append(f"{mirrored:,} of them are mirrored couples: {law}.")
+    title = f"power to show that chosen and rejected are rated alike, within {plan.margin:g} points"
     columns = ["spread of raters", "power", "raters for 0.8", "pairs for 0.8"]
     yield Table(title, columns, cells, notes, width=WIDTH)
 

@@ -1,4 +1,4 @@
-"""Who is asked what, in which order, and on which side each answer stands."""
+"""Lists of raters: who is asked what, in which order, and on which side each answer stands."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.random import Generator
 from scipy.optimize import linear_sum_assignment
 
 from palate.errors import UsageError
-from palate.seeding import rng
+from palate.seeding import rng, shuffled
 from palate.study.making.sides import balanced_directions
 from palate.study.records import ListEntry, StudyItem
 
@@ -72,14 +72,16 @@ def order_lists(lists: Lists, checks: Lists, seed: int) -> tuple[tuple[ListEntry
     Sides are balanced to one within every item and every rater; of checks it is the side on which
     the expected answer stands.
     """
-    generator = rng("study order", seed)
+    generator = rng("study sides", seed)
     swapped = _swapped(lists, generator) | _swapped(checks, generator)
     ordered = []
     for rater, (items, checked) in enumerate(zip(lists, checks, strict=True)):
         n = len(items) + len(checked)
         bounds = [n * k // max(len(checked), 1) for k in range(len(checked) + 1)]
         at = {int(generator.integers(*ends)) for ends in zip(bounds, bounds[1:], strict=False)}
-        waiting, checking = (iter(_shuffled(listed, generator)) for listed in (items, checked))
+        waiting, checking = (
+            iter(shuffled(listed, "study order", seed, rater)) for listed in (items, checked)
+        )
         order = [next(checking if k in at else waiting) for k in range(n)]
         entries = (ListEntry(item=item.id, swapped=swapped[rater, item.id]) for item in order)
         ordered.append(tuple(entries))
@@ -93,7 +95,3 @@ def _swapped(lists: Lists, generator: Generator) -> dict[tuple[int, str], bool]:
         (rater, item.id): way != (item.expected == "second")
         for (rater, item), way in zip(edges, ways, strict=True)
     }
-
-
-def _shuffled(items: Sequence[StudyItem], generator: Generator) -> list[StudyItem]:
-    return [items[int(k)] for k in generator.permutation(len(items))]

@@ -11,6 +11,8 @@ from palate.errors import UsageError
 from palate.records import Record, problem_of
 from palate.study.records import Trait
 
+SIDES = ("a", "b")
+
 
 class PageTexts(Record):
     """Words by name, and the questionnaire."""
@@ -31,12 +33,16 @@ def read_page_texts(path: Path | None = None) -> PageTexts:
         given = PageTexts.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
         raise UsageError(f"--texts {path}: cannot be read ({problem_of(error)})") from error
-    differing = sorted(given.texts.keys() ^ usual.texts.keys())
-    if differing:
-        what = "unknown" if differing[0] in given.texts else "missing"
-        raise UsageError(f"--texts {path}: `texts.{differing[0]}` is {what}")
+    ends = [key for key in given.texts if key.endswith("_expected")]
+    wrong = [
+        *(f"`texts.{key}` is unknown" for key in given.texts.keys() - usual.texts.keys()),
+        *(f"`texts.{key}` is missing" for key in usual.texts.keys() - given.texts.keys()),
+        *(f"`texts.{key}`: expected a or b" for key in ends if given.texts[key] not in SIDES),
+    ]
     if len({trait.name for trait in given.traits}) < len(given.traits):
-        raise UsageError(f"--texts {path}: two traits have one name")
+        wrong.append("two traits have one name")
+    if wrong:
+        raise UsageError(f"--texts {path}: {min(wrong)}")
     return given
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import secrets
 import sqlite3
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
+from importlib.resources import files
 from pathlib import Path
 
 from palate.errors import ResourceError, RunError, writing
@@ -15,24 +15,6 @@ from palate.errors import ResourceError, RunError, writing
 FILE = "answers.sqlite"
 BUSY = 10.0
 """Seconds that a transaction waits for another process's."""
-TABLES = (
-    "CREATE TABLE study (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
-    "CREATE TABLE names (rater TEXT PRIMARY KEY)",  # ever given: no other rater gets one again
-    "CREATE TABLE raters (rater TEXT PRIMARY KEY, place INTEGER NOT NULL, token TEXT UNIQUE, "
-    "arrived INTEGER NOT NULL, seen REAL NOT NULL, consented INTEGER NOT NULL DEFAULT 0, "
-    "traits TEXT, practice INTEGER NOT NULL DEFAULT 0, ended INTEGER NOT NULL DEFAULT 0, "
-    "closed INTEGER NOT NULL DEFAULT 0)",
-    # `facts`: what an answer's row says of its item, so that it stays when the item is forgotten.
-    "CREATE TABLE entries (rater TEXT, position INTEGER, item TEXT NOT NULL, "
-    "swapped INTEGER NOT NULL, again INTEGER NOT NULL, facts TEXT NOT NULL, "
-    "PRIMARY KEY (rater, position))",
-    "CREATE TABLE answers (rater TEXT, position INTEGER, choice TEXT NOT NULL, "
-    "ratings TEXT NOT NULL, seconds REAL, date TEXT NOT NULL, changed INTEGER NOT NULL, "
-    "PRIMARY KEY (rater, position))",
-    "CREATE TABLE changes (rater TEXT, position INTEGER, choice TEXT NOT NULL, "
-    "ratings TEXT NOT NULL, seconds REAL, date TEXT NOT NULL)",
-)
-OF_A_RATER = ("raters", "entries", "answers", "changes")
 
 
 class Database:
@@ -44,34 +26,28 @@ class Database:
         self._lock = threading.Lock()
         with writing(self.path, ResourceError):
             self.path.touch(mode=0o600)
-        try:
-            # Autocommit: a transaction begins where it is said, and with the lock to write.
+        with _readable(self.path):
+            # Autocommit: a transaction begins where it is said, and with the right to write.
             self.connection = sqlite3.connect(
                 self.path, timeout=BUSY, isolation_level=None, check_same_thread=False
             )
-            self.connection.execute("PRAGMA journal_mode = WAL")
-            self.connection.execute("PRAGMA synchronous = FULL")
-            self.connection.execute("PRAGMA secure_delete = ON")
-        except sqlite3.DatabaseError as error:
-            raise _unreadable(self.path, error) from error
         try:
+            with _readable(self.path):
+                for setting in ("journal_mode = WAL", "synchronous = FULL", "secure_delete = ON"):
+                    self.connection.execute(f"PRAGMA {setting}")
+                schema = files("palate.study.store") / "schema.sql"
+                self.connection.executescript(schema.read_text(encoding="utf-8"))
             with self.transaction() as db:
-                if not db.execute("SELECT 1 FROM sqlite_master").fetchone():
-                    for table in TABLES:
-                        db.execute(table)
-                    given = [("plan", plan), ("secret", secrets.token_hex(32))]
-                    db.executemany("INSERT INTO study VALUES (?, ?)", given)
-                check_plan(db, self.path, plan)
+                given = [("plan", plan), ("secret", secrets.token_hex(32))]
+                db.executemany("INSERT OR IGNORE INTO study VALUES (?, ?)", given)
+                _need_plan(db, self.path, plan)
         except BaseException:
             self.connection.close()
             raise
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Give the connection until the block ends, which commits; raises `ResourceError`.
-
-        Where the block raises, nothing of it stays.
-        """
+        """Give the connection for a block: all of it is saved, or nothing and `ResourceError`."""
         with self._lock:
             try:
                 self.connection.execute("BEGIN IMMEDIATE")
@@ -86,20 +62,15 @@ class Database:
                     raise ResourceError(f"{self.path}: not saved ({error})") from error
                 raise
 
-    def truncate_log(self, seconds: float = BUSY) -> None:
-        """Empty the write-ahead log, in which deleted bytes stay; raises `ResourceError`."""
-        until = time.monotonic() + seconds
-        while True:
-            with self._lock:
-                busy = self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
-            if not busy:
-                return
-            if time.monotonic() > until:
-                raise ResourceError(
-                    f"{self.path}-wal: still holds what was deleted, for another program reads it; "
-                    "end that and forget the same again"
-                )
-            time.sleep(0.05)
+    def truncate_log(self) -> None:
+        """Empty the write-ahead log, where deleted bytes stay; raises `ResourceError`."""
+        with self._lock:
+            busy, *_ = self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if busy:
+            raise ResourceError(
+                f"{self.path}-wal: another program reads it, so it still holds what was deleted; "
+                "end that program, then forget the same once more"
+            )
 
     def close(self) -> None:
         """Close the connection when the last transaction has ended."""
@@ -111,20 +82,14 @@ class Database:
 def reading(folder: Path, plan: str) -> Iterator[sqlite3.Connection]:
     """Give a connection that sees one state and writes nothing; raises as `Database` does."""
     path = folder / FILE
-    try:
-        uri = f"{path.resolve().as_uri()}?mode=ro"
-        with closing(sqlite3.connect(uri, BUSY, isolation_level=None, uri=True)) as db:
-            db.execute("BEGIN")
-            check_plan(db, path, plan)
-            yield db
-    except sqlite3.DatabaseError as error:
-        raise _unreadable(path, error) from error
-
-
-def check_plan(db: sqlite3.Connection, path: Path, plan: str) -> None:
-    """Raise `RunError` where the answers are another plan's."""
-    if value_of(db, "plan") != plan:
-        raise RunError(f"{path}: holds answers to another plan; plan a new study")
+    uri = f"{path.resolve().as_uri()}?mode=ro"
+    with (
+        _readable(path),
+        closing(sqlite3.connect(uri, BUSY, isolation_level=None, uri=True)) as db,
+    ):
+        db.execute("BEGIN")
+        _need_plan(db, path, plan)
+        yield db
 
 
 def value_of(db: sqlite3.Connection, name: str) -> str | None:
@@ -133,6 +98,15 @@ def value_of(db: sqlite3.Connection, name: str) -> str | None:
     return None if row is None else str(row[0])
 
 
-def _unreadable(path: Path, error: sqlite3.Error) -> RunError | ResourceError:
-    kind = ResourceError if isinstance(error, sqlite3.OperationalError) else RunError
-    return kind(f"{path}: cannot be read ({error})")
+def _need_plan(db: sqlite3.Connection, path: Path, plan: str) -> None:
+    if value_of(db, "plan") != plan:
+        raise RunError(f"{path}: holds answers to another plan; plan a new study")
+
+
+@contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.DatabaseError as error:
+        kind = ResourceError if isinstance(error, sqlite3.OperationalError) else RunError
+        raise kind(f"{path}: cannot be read ({error})") from error

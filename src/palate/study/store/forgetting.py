@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-from collections.abc import Callable, Mapping
+import sqlite3
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from palate.errors import ResourceError, UsageError, writing
 from palate.files import write_whole
-from palate.study.folder import Study
-from palate.study.store.database import OF_A_RATER, Database
+from palate.records import user_key
+from palate.study.folder import Study, read_study
+from palate.study.store.database import Database
+from palate.study.store.places import arrival_token, hashed
 
 EXPORTS, LINKS = "exports", "links.csv"
 
 
-def forget_rater(database: Database, study: Study, rater: str) -> int:
-    """Delete all that is kept of a rater and return how many answers that were.
+def rater_named(db: sqlite3.Connection, name: str) -> str | None:
+    """Return the rater of this name, or who arrived under it."""
+    named = (name, hashed(arrival_token(db, name)))
+    row = db.execute("SELECT rater FROM raters WHERE rater = ? OR token = ?", named).fetchone()
+    return row and str(row[0])
+
+
+def forget_rater(database: Database, study: Study, name: str) -> str:
+    """Delete all that is kept of a rater, and return the rater.
 
     It may be done again, where bytes stayed the first time.
 
@@ -27,35 +35,61 @@ def forget_rater(database: Database, study: Study, rater: str) -> int:
         ResourceError: where deleted bytes stay in a file, as another program reads it.
     """
     with database.transaction() as db:
-        if not db.execute("SELECT 1 FROM names WHERE rater = ?", (rater,)).fetchone():
-            raise UsageError(f"{rater}: the study has no such rater")
-        n = db.execute("SELECT count(*) FROM answers WHERE rater = ?", (rater,)).fetchone()[0]
-        for table in OF_A_RATER:
+        rater = rater_named(db, name)
+        if rater is None:
+            raise UsageError(f"{name}: the study has no such rater, and nobody arrived so")
+        for table in ("entries", "changes"):
             db.execute(f"DELETE FROM {table} WHERE rater = ?", (rater,))
-    forget_link(study.folder / LINKS, rater)
-    forget_exported(study.folder, lambda row: rater in (row.get("rater"), row.get("user_id")))
+        row = "SELECT rater, place, 1 FROM raters WHERE rater = ?"
+        db.execute(f"REPLACE INTO raters (rater, place, closed) {row}", (rater,))
+        _drop_lines(study.folder / LINKS, lambda line: line.startswith(f"{rater},"))
+        names = {"rater": rater, "user_id": rater}.items()
+        _drop_exported(study.folder, lambda row: not names.isdisjoint(row.items()))
     database.truncate_log()
-    return int(n)
+    return rater
 
 
-def forget_link(path: Path, rater: str) -> None:
-    """Drop a rater's line from the file of personal links."""
-    if not path.exists():
-        return
-    with writing(path, ResourceError):
-        rows = list(csv.reader(path.read_text(encoding="utf-8").splitlines()))
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows(row for row in rows if rater not in row)
-        write_whole(path, text.getvalue())
-        path.chmod(0o600)
+def forget_user(database: Database, folder: Path, user: str) -> int:
+    """Drop every item that holds what a user wrote, and their gold; return how many items.
+
+    Raises `UsageError` where the study has nothing of theirs.
+    """
+    with database.transaction():  # nobody else forgets a user meanwhile
+        study, key = read_study(folder), user_key(user)
+        gold = tuple(row for row in study.gold if row.user != key)
+        items = {name: item for name, item in study.items.items() if key not in item.users}
+        n = len(study.items) - len(items)
+        if not n and len(gold) == len(study.gold):
+            raise UsageError(f"{user}: the study has no such rater, and nothing of such a user")
+        gone = study.items.keys() - items.keys()
+        _drop_exported(folder, lambda row: "choice" not in row and row.get("item") in gone)
+        with writing(folder, ResourceError):
+            replace(study, items=items, gold=gold).write_items()
+    return n
 
 
-def forget_exported(folder: Path, drops: Callable[[Mapping[str, Any]], bool]) -> None:
-    """Drop lines of what was exported into the study's folder."""
+def close(database: Database, name: str | None) -> str:
+    """Take no more answers of a rater, or of anybody; raises `UsageError` for an unknown name."""
+    with database.transaction() as db:
+        if name is None:
+            db.execute("INSERT OR IGNORE INTO study VALUES ('closed', 'all')")
+            db.execute("UPDATE raters SET closed = 1")
+            return "all raters"
+        if (rater := rater_named(db, name)) is None:
+            raise UsageError(f"{name}: the study has no such rater, and nobody arrived so")
+        db.execute("UPDATE raters SET closed = 1 WHERE rater = ?", (rater,))
+        return rater
+
+
+def _drop_exported(folder: Path, drops: Callable[[dict[str, object]], bool]) -> None:
     for path in sorted((folder / EXPORTS).glob("*.jsonl")):
-        with writing(path, ResourceError):
-            lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-            staying = [line for line in lines if not drops(json.loads(line))]
-            if len(staying) < len(lines):
-                write_whole(path, staying)
-                path.chmod(0o600)
+        _drop_lines(path, lambda line: drops(json.loads(line)))
+
+
+def _drop_lines(path: Path, drops: Callable[[str], bool]) -> None:
+    with writing(path, ResourceError):
+        lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
+        staying = [f"{line}\n" for line in lines if not drops(line)]
+        if len(staying) < len(lines):
+            write_whole(path, staying)
+            path.chmod(0o600)

@@ -12,12 +12,12 @@ from hashlib import sha256
 from palate.study.folder import Study
 from palate.study.records import ListEntry
 from palate.study.store.database import value_of
-from palate.study.store.sessions import add_entries, state_of
+from palate.study.store.sessions import add_entries, session_of, state_of
 
 
 def hashed(token: str) -> str:
     """Return all that is kept of a token."""
-    return sha256(token.encode()).hexdigest()
+    return sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def arrival_token(db: sqlite3.Connection, arrival: str) -> str:
@@ -27,115 +27,82 @@ def arrival_token(db: sqlite3.Connection, arrival: str) -> str:
     return base64.urlsafe_b64encode(given[:24]).decode()
 
 
-def rater_names(study: Study) -> list[str]:
-    """Return the names of the planned raters, in the order of their places."""
-    return [_name(study, number) for number in range(1, study.plan.raters + 1)]
+def rater_name(study: Study, place: int) -> str:
+    """Return the name of who first takes a place."""
+    return f"r{place + 1:0{max(2, len(str(study.plan.raters)))}d}"
 
 
 def planned_list(study: Study, place: int) -> Sequence[ListEntry]:
     """Return what a place is asked, less what was forgotten; nothing of a collection."""
-    if study.plan.mode == "collect":
-        return ()
-    return [entry for entry in study.plan.lists[place] if entry.item in study.items]
+    planned = study.plan.lists[place] if study.plan.mode == "judge" else ()
+    return [entry for entry in planned if entry.item in study.items]
 
 
-def issue_links(db: sqlite3.Connection, study: Study, now: float) -> dict[str, str]:
+def free_places(db: sqlite3.Connection, study: Study) -> dict[str, int]:
+    """Return the places that nobody ever took, by the name of who will."""
+    taken = {name for (name,) in db.execute("SELECT rater FROM raters")}
+    names = {rater_name(study, place): place for place in range(study.plan.raters)}
+    return {name: place for name, place in names.items() if name not in taken}
+
+
+def issue_links(db: sqlite3.Connection, study: Study) -> dict[str, str]:
     """Give every place that is free a token; once."""
-    if value_of(db, "links"):
-        return {}
-    db.execute("INSERT INTO study VALUES ('links', 'issued')")
-    tokens = {}
-    for place, name in enumerate(rater_names(study)):
-        if not _given(db, name):
+    tokens: dict[str, str] = {}
+    if not value_of(db, "links"):
+        db.execute("INSERT INTO study VALUES ('links', 'issued')")
+        for name, place in free_places(db, study).items():
             tokens[name] = secrets.token_urlsafe(24)
-            add_rater(db, study, name, place, now, token=tokens[name])
+            _seat(db, name, place, planned_list(study, place), tokens[name])
     return tokens
 
 
 def take_place(
     db: sqlite3.Connection, study: Study, token: str, now: float, stale: float
 ) -> str | None:
-    """Give who arrives the next place; None where none is free.
+    """Give who arrives the next place and return the new rater; None where none is free.
 
-    When every place was given once, what is open of one goes to a new rater: what a closed or
+    When every place was taken once, what is open of one goes to a new rater: what a closed or
     deleted rater did not answer, and one who was last seen before `stale`, who is closed by it.
     """
-    names = rater_names(study)
-    for place, name in enumerate(names):
-        if not _given(db, name):
-            add_rater(db, study, name, place, now, token=token, arrived=True)
-            return name
-    for place in range(len(names)):
-        live = [name for name, *_ in _raters_at(db, place) if _holds(db, study, name, stale)]
-        if (entries := _open_entries(db, study, place, live)) is None:
-            continue
-        for (name,) in db.execute(
-            "SELECT rater FROM raters WHERE place = ? AND closed = 0", (place,)
+    for name, place in free_places(db, study).items():
+        return _seat(db, name, place, planned_list(study, place), token, now)
+    for place in range(study.plan.raters):
+        live: list[str] = []
+        taken: set[str] = set()
+        for name, arrived, seen, closed in db.execute(
+            "SELECT rater, arrived, seen, closed FROM raters WHERE place = ?", (place,)
         ).fetchall():
-            if name not in live:
-                db.execute("UPDATE raters SET closed = 1 WHERE rater = ?", (name,))
-        numbers = [int(name[1:]) for (name,) in db.execute("SELECT rater FROM names")]
-        name = _name(study, max(numbers) + 1)
-        add_rater(db, study, name, place, now, token=token, arrived=True, entries=entries)
-        return name
+            # A personal link is never given away while it is open.
+            at_work = not closed and (not arrived or seen >= stale)
+            if at_work or state_of(db, study, name).finished:
+                live.append(name)
+            session = session_of(db, name)
+            taken |= {entry.item for entry, given in session if given or name in live}
+        entries = [entry for entry in planned_list(study, place) if entry.item not in taken]
+        if entries if study.plan.mode == "judge" else not live:
+            marks = ", ".join("?" * len(live))
+            left = f"place = ? AND rater NOT IN ({marks})"
+            db.execute(f"UPDATE raters SET closed = 1 WHERE {left}", (place, *live))
+            names = [int(name[1:]) for (name,) in db.execute("SELECT rater FROM raters")]
+            return _seat(db, rater_name(study, max(names)), place, entries, token, now)
     return None
 
 
-def add_rater(
-    db: sqlite3.Connection,
-    study: Study,
-    name: str,
-    place: int,
-    now: float,
-    *,
-    token: str | None = None,
-    arrived: bool = False,
-    entries: Sequence[ListEntry] | None = None,
-) -> None:
-    """Let a rater take a place, with its list or what is open of it."""
-    db.execute("INSERT INTO names VALUES (?)", (name,))
+def seat_known(db: sqlite3.Connection, study: Study, name: str) -> bool:
+    """Let a planned rater take a free place without a link; tell whether there was one."""
+    place = free_places(db, study).get(name)
+    if place is not None:
+        _seat(db, name, place, planned_list(study, place))
+    return place is not None
+
+
+def _seat(
+    db: sqlite3.Connection, name: str, place: int, entries: Sequence[ListEntry],
+    token: str | None = None, arrived: float | None = None,
+) -> str:  # fmt: skip
     db.execute(
         "INSERT INTO raters (rater, place, token, arrived, seen) VALUES (?, ?, ?, ?, ?)",
-        (name, place, None if token is None else hashed(token), arrived, now),
+        (name, place, token and hashed(token), arrived is not None, arrived or 0),
     )
-    add_entries(db, study, name, planned_list(study, place) if entries is None else entries)
-
-
-def _open_entries(
-    db: sqlite3.Connection, study: Study, place: int, live: Sequence[str]
-) -> Sequence[ListEntry] | None:
-    """Return what nobody answered and nobody is about to; None where the place is taken."""
-    if study.plan.mode == "collect":
-        return None if live else ()
-    taken = {
-        item
-        for name, *_ in _raters_at(db, place)
-        for item, answered in db.execute(
-            "SELECT item, choice IS NOT NULL FROM entries "
-            "LEFT JOIN answers USING (rater, position) WHERE rater = ?",
-            (name,),
-        )
-        if answered or name in live
-    }
-    return [entry for entry in planned_list(study, place) if entry.item not in taken] or None
-
-
-def _holds(db: sqlite3.Connection, study: Study, rater: str, stale: float) -> bool:
-    """Tell whether a rater is at work, or done; a personal link is never given away."""
-    arrived, seen, closed = db.execute(
-        "SELECT arrived, seen, closed FROM raters WHERE rater = ?", (rater,)
-    ).fetchone()
-    at_work = not closed and (not arrived or seen >= stale)
-    return at_work or state_of(db, study, rater).finished
-
-
-def _raters_at(db: sqlite3.Connection, place: int) -> list[tuple[str]]:
-    return db.execute("SELECT rater FROM raters WHERE place = ?", (place,)).fetchall()
-
-
-def _given(db: sqlite3.Connection, name: str) -> bool:
-    return db.execute("SELECT 1 FROM names WHERE rater = ?", (name,)).fetchone() is not None
-
-
-def _name(study: Study, number: int) -> str:
-    return f"r{number:0{max(2, len(str(study.plan.raters)))}d}"
+    add_entries(db, name, entries)
+    return name

@@ -8,40 +8,56 @@ import sqlite3
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from palate.errors import DataError
+from palate.errors import DataError, UsageError
 from palate.study.folder import Study
-from palate.study.records import DIMENSIONS
-from palate.study.store.sessions import GivenAnswer
+from palate.study.records import DIMENSIONS, AnswerRow
+from palate.study.store.sessions import GivenAnswer, session_of
 
+ADDED = {"contexts", "rows", "gold", "traits", "excluded"}
+"""Fields of an answer's row that are added when it is read."""
 LONGEST = 86_400.0
 """Seconds that an answer may have taken; a page left open overnight says no more."""
 
 
-def checked(given: GivenAnswer, asks: str) -> GivenAnswer:
-    """Return an answer as it is kept; raises `DataError` for ratings that do not go with its item.
+def write_answer(
+    db: sqlite3.Connection, study: Study, rater: str, position: int, given: GivenAnswer,
+    *, date: str | None = None, changed: int = 0,
+) -> None:  # fmt: skip
+    """Write an answer, unless the same stands there; another one goes to the changes.
 
-    Who skips rates nothing, and a time of more than a day counts as a day.
-
-    >>> checked(GivenAnswer(choice="first", seconds=-3), "prefers").seconds
-    0.0
-    >>> checked(GivenAnswer(choice="same"), "better")
-    Traceback (most recent call last):
-    palate.errors.DataError: `ratings`: expected ratings of correctness, relevance, helpfulness
+    Who skips rates nothing. Raises `UsageError` where the item was forgotten, `DataError` for
+    ratings that do not go with it.
     """
+    entry, earlier = session_of(db, rater)[position]
+    item = study.items.get(entry.item)
+    if item is None:
+        raise UsageError(f"{rater}: the item at position {position} was forgotten")
     ratings = {} if given.choice == "skip" else dict(given.ratings)
-    wanted = DIMENSIONS if asks == "better" and given.choice != "skip" else ()
+    wanted = DIMENSIONS if item.asks == "better" and given.choice != "skip" else ()
     if set(ratings) != set(wanted):
-        names = ", ".join(wanted) or "nothing"
-        raise DataError(f"expected ratings of {names}", field="ratings")
-    seconds = given.seconds
-    if seconds is not None:
-        seconds = min(max(seconds, 0.0), LONGEST) if math.isfinite(seconds) else None
-    return GivenAnswer(choice=given.choice, ratings=ratings, seconds=seconds)
-
-
-def same_answer(a: GivenAnswer, b: GivenAnswer) -> bool:
-    """Tell whether two answers say the same, however long they took."""
-    return (a.choice, a.ratings) == (b.choice, b.ratings)
+        raise DataError(f"expected {', '.join(wanted) or 'none'}", field="ratings")
+    if earlier and (earlier.choice, earlier.ratings) == (given.choice, ratings):
+        return
+    at, where = (rater, position), "WHERE rater = ? AND position = ?"
+    if earlier:
+        (before,) = db.execute(f"SELECT answer FROM entries {where}", at).fetchone()
+        db.execute("INSERT INTO changes VALUES (?, ?, ?)", (*at, before))
+        changed += json.loads(before)["changed"] + 1
+    seconds = given.seconds if given.seconds is None or math.isfinite(given.seconds) else None
+    row = AnswerRow(
+        **item.model_dump(include={"pair", "kind", "asks", "expected", "category"}),
+        rater=rater,
+        item=item.id,
+        again=entry.again,
+        responses=study.responses_of[item.id],
+        left="second" if entry.swapped else "first",
+        choice=given.choice,
+        ratings=ratings,
+        seconds=seconds and min(max(seconds, 0.0), LONGEST),
+        date=date or datetime.now(UTC).isoformat(timespec="seconds"),
+        changed=changed,
+    )
+    db.execute(f"UPDATE entries SET answer = ? {where}", (row.model_dump_json(exclude=ADDED), *at))
 
 
 def need_traits(study: Study, traits: Mapping[str, str]) -> None:
@@ -51,26 +67,3 @@ def need_traits(study: Study, traits: Mapping[str, str]) -> None:
         if value not in options.get(name, ()):
             expected = " or ".join(options.get(name, ("no such trait",)))
             raise DataError(f"{name} = {value!r}: expected {expected}", field="traits")
-
-
-def write_answer(
-    db: sqlite3.Connection,
-    rater: str,
-    position: int,
-    given: GivenAnswer,
-    *,
-    date: str | None = None,
-    changed: int = 0,
-) -> None:
-    """Write an answer; what stood there goes to the changes, which are counted."""
-    at = (rater, position)
-    row = db.execute("SELECT * FROM answers WHERE rater = ? AND position = ?", at).fetchone()
-    if row is not None:
-        changed += row[-1] + 1
-        db.execute("INSERT INTO changes VALUES (?, ?, ?, ?, ?, ?)", row[:-1])
-    ratings = json.dumps({name: list(both) for name, both in given.ratings.items()})
-    date = date or datetime.now(UTC).isoformat(timespec="seconds")
-    db.execute(
-        "INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (*at, given.choice, ratings, given.seconds, date, changed),
-    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from palate.errors import UsageError
 from palate.records import Record
@@ -38,7 +38,7 @@ class RaterState(NamedTuple):
 
 
 class AskedEntry(NamedTuple):
-    """One place of a rater's list."""
+    """One position of a rater's list."""
 
     entry: ListEntry
     item: StudyItem | None
@@ -46,86 +46,45 @@ class AskedEntry(NamedTuple):
     given: GivenAnswer | None
 
 
+Session = list[tuple[ListEntry, GivenAnswer | None]]
 Chooser = Callable[[str, Sequence[tuple[ListEntry, GivenAnswer | None]]], ListEntry | None]
 """What a collection asks next, of a rater's id and what was asked so far."""
 
 
-def session_of(
-    db: sqlite3.Connection, rater: str, position: int | None = None
-) -> list[tuple[ListEntry, GivenAnswer | None]]:
-    """Return what a rater was asked, in order, with the answers; or one position of it."""
-    rows = db.execute(
-        "SELECT item, swapped, again, choice, ratings, seconds FROM entries "
-        "LEFT JOIN answers USING (rater, position) "
-        "WHERE rater = ? AND position = ifnull(?, position) ORDER BY position",
-        (rater, position),
-    )
-    return [
-        (
-            ListEntry(item=item, swapped=swapped, again=again),
-            None
-            if choice is None
-            else GivenAnswer(choice=choice, ratings=json.loads(ratings), seconds=seconds),
-        )
-        for item, swapped, again, choice, ratings, seconds in rows
-    ]
+def session_of(db: sqlite3.Connection, rater: str) -> Session:
+    """Return what a rater was asked, in order, with the answers."""
+    session: Session = []
+    for item, swapped, again, answer in db.execute(
+        "SELECT item, swapped, again, answer FROM entries WHERE rater = ? ORDER BY position",
+        (rater,),
+    ):
+        row = json.loads(answer or "null")
+        given = row and GivenAnswer(**{name: row[name] for name in GivenAnswer.model_fields})
+        session.append((ListEntry(item=item, swapped=swapped, again=again), given))
+    return session
 
 
 def state_of(db: sqlite3.Connection, study: Study, rater: str) -> RaterState:
     """Return where a rater stands; raises `UsageError` for one that is not there."""
-    row = db.execute(
-        "SELECT consented, traits, practice, ended FROM raters WHERE rater = ?", (rater,)
-    ).fetchone()
+    columns = "consented, traits, practice, ended"
+    row = db.execute(f"SELECT {columns} FROM raters WHERE rater = ?", (rater,)).fetchone()
     if row is None:
         raise UsageError(f"{rater}: the study has no such rater")
-    consented, traits, practice, ended = row
-    session = db.execute(
-        "SELECT item, choice FROM entries LEFT JOIN answers USING (rater, position) "
-        "WHERE rater = ? ORDER BY position",
-        (rater,),
-    ).fetchall()
-    waiting = [
-        k for k, (item, choice) in enumerate(session) if choice is None and item in study.items
-    ]
-    answered = sum(choice is not None for _, choice in session)
+    session, known = session_of(db, rater), study.items
+    waiting = [k for k, (entry, given) in enumerate(session) if not given and entry.item in known]
+    answered = sum(given is not None for _, given in session)
     total = answered + len(waiting)
-    if study.plan.mode == "collect" and not ended:
+    if study.plan.mode == "collect" and not row[3]:
         total = max(total, study.plan.per_rater or 0)
-    return RaterState(
-        rater,
-        bool(consented),
-        None if traits is None else json.loads(traits),
-        practice,
-        answered,
-        total,
-        answered == total,
-        waiting[0] if waiting else len(session),
-    )
+    following = waiting[0] if waiting else len(session)
+    of_rater = bool(row[0]), json.loads(row[1]), row[2]
+    return RaterState(rater, *of_rater, answered, total, answered == total, following)
 
 
-def add_entries(
-    db: sqlite3.Connection, study: Study, rater: str, entries: Iterable[ListEntry]
-) -> None:
+def add_entries(db: sqlite3.Connection, rater: str, entries: Iterable[ListEntry]) -> None:
     """Append to a rater's list."""
     start = db.execute("SELECT count(*) FROM entries WHERE rater = ?", (rater,)).fetchone()[0]
     db.executemany(
-        "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?)",
-        [
-            (rater, k, entry.item, entry.swapped, entry.again, json.dumps(_facts(study, entry)))
-            for k, entry in enumerate(entries, start)
-        ],
+        "INSERT INTO entries VALUES (?, ?, ?, ?, ?, NULL)",
+        [(rater, k, *entry.model_dump().values()) for k, entry in enumerate(entries, start)],
     )
-
-
-def _facts(study: Study, entry: ListEntry) -> dict[str, Any]:
-    item = study.items[entry.item]
-    return {
-        "pair": item.pair,
-        "kind": item.kind,
-        "asks": item.asks,
-        "again": entry.again,
-        "responses": study.responses_of[item.id],
-        "expected": item.expected,
-        "left": "second" if entry.swapped else "first",
-        "category": item.category,
-    }

@@ -14,7 +14,7 @@ from palate.study.store.database import Database, reading, value_of
 from palate.study.store.forgetting import forget_rater
 from palate.study.store.places import arrival_token, hashed, issue_links, take_place
 from palate.study.store.rows import answer_rows
-from palate.study.store.saving import checked, need_traits, same_answer, write_answer
+from palate.study.store.saving import need_traits, write_answer
 from palate.study.store.sessions import (
     AskedEntry,
     Chooser,
@@ -30,76 +30,62 @@ class StudyStore:
     """Places and answers of a study; safe to use from many threads and processes."""
 
     def __init__(
-        self,
-        study: Study,
-        *,
-        hold_minutes: float = 60,
-        choose: Chooser | None = None,
-        clock: Callable[[], float] = time.time,
+        self, study: Study, hold_minutes: float, choose: Chooser | None, clock: Callable[[], float]
     ) -> None:
-        """Open the study's database; `open` is the same."""
-        self.database = Database(study.folder, study.plan.hash)
-        self._study, self._items_file = study, _version(study)
+        self._study, self._version = study, _version(study)
         self._hold, self._choose, self._clock = 60 * hold_minutes, choose, clock
+        self.database = Database(study.folder, study.plan.hash)
 
     @classmethod
     def open(
-        cls, study: Study, *, hold_minutes: float = 60, choose: Chooser | None = None
-    ) -> StudyStore:
+        cls, study: Study, *, hold_minutes: float = 60, choose: Chooser | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> StudyStore:  # fmt: skip
         """Open the study's database, or make it; raises `RunError` where it is another plan's."""
-        return cls(study, hold_minutes=hold_minutes, choose=choose)
+        return cls(study, hold_minutes, choose, clock)
 
     def close(self) -> None:
         """Close the database."""
         self.database.close()
 
-    def __enter__(self) -> StudyStore:
-        """Return the store, which is closed when the block ends."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Close the database."""
-        self.close()
-
     @property
     def study(self) -> Study:
-        """The study, read again where its items changed; raises `RunError` for other changes."""
-        if (version := _version(self._study)) != self._items_file:
+        """The study, read again where its items changed; raises `RunError` for another plan's."""
+        if (version := _version(self._study)) != self._version:
             study = read_study(self._study.folder)
             if study.plan.hash != self._study.plan.hash:
-                raise RunError(f"{study.folder}: the plan was replaced; end and serve it anew")
-            self._study, self._items_file = study, version
+                raise RunError(f"{study.folder}: the plan was replaced; end the server, start anew")
+            self._study, self._version = study, version
         return self._study
 
     def issue_links(self) -> dict[str, str]:
         """Return a token for every place that is free, by rater; the first time alone."""
         with self.database.transaction() as db:
-            return issue_links(db, self.study, self._clock())
+            return issue_links(db, self.study)
 
     def arrive(self, arrival: str) -> str | None:
         """Return the token of a place, the same for the same id; None where none is free."""
-        now = self._clock()
         with self.database.transaction() as db:
-            token = arrival_token(db, arrival)
-            known = db.execute("SELECT closed FROM raters WHERE token = ?", (hashed(token),))
-            closed = known.fetchone()
-            if value_of(db, "closed") or (closed and closed[0]):
+            token, now = arrival_token(db, arrival), self._clock()
+            at = (hashed(token),)
+            known = db.execute("SELECT closed FROM raters WHERE token = ?", at).fetchone()
+            if value_of(db, "closed"):
                 return None
-            if closed or take_place(db, self.study, token, now, now - self._hold):
-                return token
-            return None
+            if known is None:
+                return token if take_place(db, self.study, token, now, now - self._hold) else None
+            return None if known[0] else token
 
     def rater(self, token: str) -> RaterState | None:
         """Return where the rater of a token stands; None where it is nobody's, or closed."""
         with reading(self._study.folder, self._study.plan.hash) as db:
             row = db.execute(
-                "SELECT rater FROM raters WHERE token = ? AND closed = 0", (hashed(token),)
+                "SELECT rater FROM raters WHERE token = ? AND NOT closed", (hashed(token),)
             ).fetchone()
-            return None if row is None else state_of(db, self.study, row[0])
+            return row and state_of(db, self.study, row[0])
 
     def consent(self, rater: str) -> None:
         """Keep that a rater consented."""
-        self._set(rater, "consented", True)
+        self._set(rater, "consented", 1)
 
     def set_traits(self, rater: str, traits: Mapping[str, str]) -> None:
         """Keep what a rater said of themselves; raises `DataError` for no option of the plan."""
@@ -113,20 +99,19 @@ class StudyStore:
     def entry(self, rater: str, position: int) -> AskedEntry | None:
         """Return a position of a rater's list, from 0; None past its end.
 
-        A collection's next entry is chosen when the one before it is answered; it is chosen here
-        only where that was forgotten meanwhile.
+        A collection chooses what comes next when an answer is saved; here only where that item was
+        forgotten meanwhile.
         """
         study = self.study
         with reading(study.folder, study.plan.hash) as db:
-            session = session_of(db, rater, position)
-            lacking = not session and state_of(db, study, rater)
-        if lacking and not lacking.finished and position == lacking.next_position:
+            session, state = session_of(db, rater), state_of(db, study, rater)
+        if position == len(session) == state.next_position and not state.finished:
             with self.database.transaction() as db:
                 self._choose_next(db, rater)
-                session = session_of(db, rater, position)
-        if not session:
+                session = session_of(db, rater)
+        if not 0 <= position < len(session):
             return None
-        ((entry, given),) = session
+        entry, given = session[position]
         return AskedEntry(entry, study.items.get(entry.item), given)
 
     def save(self, rater: str, position: int, given: GivenAnswer) -> None:
@@ -140,21 +125,14 @@ class StudyStore:
             ResourceError: where it could not be saved.
         """
         with self.database.transaction() as db:
-            self._need_open(db, rater)
-            state = state_of(db, self.study, rater)
+            study, session = self.study, session_of(db, rater)
+            state = self._touch(db, rater)
             if not state.consented:
                 raise UsageError(f"{rater}: has not consented, so nothing is kept")
-            session = session_of(db, rater, position)
-            if not session or (session[0][1] is None and position != state.next_position):
+            answered = [k for k, (_, earlier) in enumerate(session) if earlier]
+            if position not in (*answered, state.next_position) or position >= len(session):
                 raise UsageError(f"{rater}: position {position} is not to be answered")
-            entry, earlier = session[0]
-            item = self.study.items.get(entry.item)
-            if item is None:
-                raise UsageError(f"{rater}: the item at position {position} was forgotten")
-            given = checked(given, item.asks)
-            if earlier is None or not same_answer(earlier, given):
-                write_answer(db, rater, position, given)
-            self._touch(db, rater)
+            write_answer(db, study, rater, position, given)
             self._choose_next(db, rater)
 
     def delete(self, rater: str) -> None:
@@ -169,18 +147,17 @@ class StudyStore:
 
     def _set(self, rater: str, column: str, value: object) -> None:
         with self.database.transaction() as db:
-            self._need_open(db, rater)
-            db.execute(f"UPDATE raters SET {column} = ? WHERE rater = ?", (value, rater))
             self._touch(db, rater)
+            db.execute(f"UPDATE raters SET {column} = ? WHERE rater = ?", (value, rater))
             self._choose_next(db, rater)
 
-    def _need_open(self, db: sqlite3.Connection, rater: str) -> None:
-        row = db.execute("SELECT closed FROM raters WHERE rater = ?", (rater,)).fetchone()
-        if row is None or row[0]:
+    def _touch(self, db: sqlite3.Connection, rater: str) -> RaterState:
+        """Note that a rater was seen, and return where they stand; raises where they are closed."""
+        now = self._clock()
+        seen = "UPDATE raters SET seen = ? WHERE rater = ? AND NOT closed"
+        if not db.execute(seen, (now, rater)).rowcount:
             raise UsageError(f"{rater}: takes no answers any more")
-
-    def _touch(self, db: sqlite3.Connection, rater: str) -> None:
-        db.execute("UPDATE raters SET seen = ? WHERE rater = ?", (self._clock(), rater))
+        return state_of(db, self.study, rater)
 
     def _choose_next(self, db: sqlite3.Connection, rater: str) -> None:
         """Choose what a collection asks next, so that no page has to when it is opened."""
@@ -192,7 +169,7 @@ class StudyStore:
             if chosen is None:
                 db.execute("UPDATE raters SET ended = 1 WHERE rater = ?", (rater,))
                 return
-            add_entries(db, self.study, rater, [chosen])
+            add_entries(db, rater, [chosen])
 
 
 def _version(study: Study) -> tuple[int, int, int]:

@@ -1,0 +1,92 @@
+"""A study's pages on a socket, until the process is told to end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from palate.errors import ResourceError, UsageError, writing
+from palate.files import whole_file
+from palate.study.folder import read_study
+
+if TYPE_CHECKING:
+    from palate.study.store import StudyStore
+
+LINKS = "links.csv"
+
+
+def serve_study(
+    folder: Path | str,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    url: str | None = None,
+    arrive: str | None = None,
+    onward: str | None = None,
+    hold_minutes: float = 60,
+    listening: Callable[[str, Path | None], None] = lambda *_: None,
+) -> None:
+    """Serve a study's pages until SIGTERM or SIGINT; call it in the main thread.
+
+    Without `arrive` the first start writes the raters' links into the folder's `links.csv`; with
+    it, whoever comes with that parameter takes a place. `url` is the address that raters see,
+    `onward` what the last page links. `listening` is called with the address and the file of links.
+
+    Raises:
+        UsageError: without palate[study], for an address that cannot be had or is none.
+        RunError: for what is no study, or was changed since it was planned.
+        ResourceError: for a full disk.
+    """
+    try:
+        from palate.serve import AppServer, listen
+        from palate.study.pages.app import create_app
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            f"palate study serve needs pip install 'palate[study]' ({error.name} is missing)"
+        ) from error
+    from palate.study.store import StudyStore
+
+    for option, address in {"--url": url, "--return": onward}.items():
+        _check(option, address)
+    if host in ("0.0.0.0", "::") and url is None and arrive is None:
+        raise UsageError(f"--host {host}: say with --url which address the raters' links have")
+    study, choose = read_study(folder), None
+    if study.plan.mode == "collect":
+        from palate.session import default_session
+        from palate.study.collecting import choose_next
+
+        choose = choose_next(study, default_session())
+    sock = listen(host, port)
+    with sock, StudyStore.open(study, hold_minutes=hold_minutes, choose=choose) as store:
+        base = (url or "").rstrip("/")
+
+        def ready(address: str) -> None:
+            links = None if arrive else study.folder / LINKS
+            if links:
+                write_links(store, links, base or address)
+            listening(base or address, links)
+
+        app = create_app(store, study, base=urlsplit(base).path, arrive=arrive, onward=onward)
+        AppServer(app, sock).run_until_told(ready)
+
+
+def write_links(store: StudyStore, path: Path, base: str) -> None:
+    """Write the raters' links, the first time alone; raises `ResourceError`."""
+    if tokens := store.issue_links():
+        lines = ["rater,link", *(f"{rater},{base}/s/{token}" for rater, token in tokens.items())]
+        with writing(path, ResourceError), whole_file(path) as stream:
+            Path(stream.name).chmod(0o600)
+            stream.write("".join(f"{line}\n" for line in lines).encode())
+
+
+def _check(option: str, address: str | None) -> None:
+    """Raise `UsageError` for what is no address of the web."""
+    try:
+        parts = urlsplit(address or "http://nowhere")
+        right = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        right = False
+    if not right or " " in f"{address!s}" or not f"{address!s}".isprintable():
+        raise UsageError(f"{option} {address}: expected an address that begins with https or http")

@@ -1,0 +1,123 @@
+"""Retest agreement, the ceiling that it leaves, and drift."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from palate.metrics import Clusters, clustered_mean, group_gap
+from palate.seeding import digest
+from palate.study import AnswerRow
+from palate.study.agreement.retest import retest_report
+
+DAY = datetime(2026, 1, 1, tzinfo=UTC)
+SWAP = {"first": "second", "second": "first"}
+
+
+@cache
+def name_of(pair: int) -> str:
+    return digest(pair)[:16]
+
+
+def answer(rater: str, pair: int, choice: str, *, day: float = 0, again: bool = False) -> AnswerRow:
+    name = name_of(pair)
+    return AnswerRow.model_construct(
+        rater=rater,
+        item=name,
+        pair=name,
+        asks="prefers",
+        again=again,
+        responses=(name, name),
+        left="first",
+        choice=choice,
+        date=(DAY + timedelta(days=day)).isoformat(),
+    )
+
+
+def answers_of(first: np.ndarray, second: np.ndarray, days: np.ndarray) -> list[AnswerRow]:
+    """Return raters × pairs of answers, True for the first side, and those asked again."""
+    sides = {True: "first", False: "second"}
+    return [
+        answer(f"r{u}", q, sides[bool(table[u, q])], day=float(again * days[u, q]), again=again)
+        for again, table in ((False, first), (True, second))
+        for u, q in np.ndindex(first.shape)
+    ]
+
+
+def test_the_bounds_hold_of_users_whose_chances_are_known():
+    stream = np.random.default_rng(0)
+    p = stream.beta(8, 2, (300, 100))
+    first, second = (stream.random(p.shape) < p for _ in range(2))
+    # By hand, as 60,000 rows of an export would take a minute: agreement and the true ceiling.
+    a, ceiling = float((first == second).mean()), float(np.maximum(p, 1 - p).mean())
+    assert (a, ceiling) == pytest.approx((0.707, 0.802), abs=0.01)
+    report = retest_report(answers_of(first[:40], second[:40], np.zeros((40, 100))))
+    low, high = report.ceiling
+    assert (low, high) == pytest.approx((0.707, 0.822), abs=0.02)
+    assert low < ceiling < high
+
+
+@given(st.lists(st.tuples(
+    st.integers(0, 3), st.integers(0, 5), st.sampled_from(["first", "second", "same", "skip"]),
+    st.sampled_from(["first", "second", "same", "skip"]), st.sampled_from([1.0, 14.0, 14.5, 30.0]),
+), min_size=1, max_size=20, unique_by=lambda it: it[:2]))  # fmt: skip
+def test_it_is_the_share_of_decided_repeats_and_a_gap_of_changes(drawn):
+    rows = []
+    for u, q, before, after, day in drawn:
+        rows += [answer(f"r{u}", q, before), answer(f"r{u}", q, after, day=day, again=True)]
+    report = retest_report(rows)
+    decided = [it for it in drawn if it[2] in SWAP and it[3] in SWAP]
+    assert report.n_undecided == len(drawn) - len(decided)
+    assert report.agreement.n == len(decided)
+    assert report.n_late == sum(it[4] > 14 for it in decided)
+    clusters = Clusters.of([it[0] for it in decided], questions=[it[1] for it in decided])
+    alike = [float(it[2] == it[3]) for it in decided]
+    mean = clustered_mean(alike, clusters)
+    assert (report.agreement.value, report.agreement.low) == (mean.value, mean.low)
+    gap = group_gap([1 - x for x in alike], [it[4] > 14 for it in decided], clusters)
+    assert (report.drift.value, report.drift.low, report.p) == (gap.value, gap.low, gap.p)
+    if report.ceiling is not None:
+        low, high = report.ceiling
+        assert 0.5 <= low <= high <= 1 and low >= mean.value
+    exchanged = [
+        row.model_copy(update={"choice": SWAP.get(row.choice, row.choice)}) for row in rows
+    ]
+    assert retest_report(exchanged) == report, "which answer is the first does not matter"
+
+
+def test_without_repeats_there_is_none():
+    assert retest_report([]) is None
+    assert retest_report([answer("r1", 1, "first")]) is None
+    assert retest_report([answer("r1", 1, "first", again=True)]) is None, "nothing before it"
+    undecided = [answer("r1", 1, "same"), answer("r1", 1, "first", again=True)]
+    report = retest_report(undecided)
+    assert (report.agreement.value, report.ceiling, report.drifted) == (None, None, "not shown")
+
+
+def test_less_than_one_half_is_luck():
+    rows = [answer("r1", 1, "first"), answer("r1", 1, "second", again=True)]
+    report = retest_report(rows)
+    assert (report.agreement.value, report.ceiling) == (0.0, (0.5, 0.5))
+
+
+def drifts(seed: int, turning: int) -> bool:
+    """Tell whether drift is seen of 40 users, of whom so many turn before their late repeats.
+
+    Each is asked 20 pairs of 40 again early, the others late.
+    """
+    stream = np.random.default_rng(seed)
+    taste = 1.5 * stream.normal(size=(40, 3)) @ stream.normal(size=(3, 40)) / np.sqrt(3)
+    late = stream.permuted(np.tile(np.arange(40) < 20, (40, 1)), axis=1)
+    after = np.where((np.arange(40) < turning)[:, None] & late, -taste, taste)
+    first, second = (stream.random(t.shape) < 1 / (1 + np.exp(-t)) for t in (taste, after))
+    return retest_report(answers_of(first, second, np.where(late, 40, 3))).drifted == "found"
+
+
+def test_drift_is_seen_where_half_of_the_users_turn_and_not_where_nobody_does():
+    assert sum(drifts(seed, 20) for seed in range(4)) >= 3
+    assert sum(drifts(seed, 0) for seed in range(100, 104)) <= 1
