@@ -57,7 +57,14 @@ def forget_user(database: Database, folder: Path, user: str) -> int:
         items = {name: item for name, item in study.items.items() if key not in item.users}
         gone = study.items.keys() - items.keys()
         if n := len(gone) + len(study.gold) - len(gold):
-            _drop_exported(folder, lambda row: "choice" not in row and row.get("item") in gone)
+            # Lists and rows hold texts; a row's id ends in its item. Answers hold none, and stay.
+            _drop_exported(
+                folder,
+                lambda row: (
+                    "choice" not in row
+                    and row.get("item", str(row.get("id")).rpartition("-")[2]) in gone
+                ),
+            )
             with writing(folder):
                 replace(study, items=items, gold=gold).write_items()
         return n

@@ -54,11 +54,14 @@ Chooser = Callable[[str, Sequence[tuple[ListEntry, GivenAnswer | None]]], ListEn
 """What a collection asks next, of a rater's id and what was asked so far."""
 
 
-def session_of(db: sqlite3.Connection, rater: str) -> list[tuple[ListEntry, GivenAnswer | None]]:
-    """Return what a rater was asked, in order, with the answers."""
+def session_of(
+    db: sqlite3.Connection, rater: str, position: int | None = None
+) -> list[tuple[ListEntry, GivenAnswer | None]]:
+    """Return what a rater was asked, in order, with the answers; or one position of it."""
     session = []
-    listed = "SELECT item, swapped, again, answer FROM entries WHERE rater = ? ORDER BY position"
-    for item, swapped, again, answer in db.execute(listed, (rater,)):
+    where = "rater = ? AND position = ifnull(?, position) ORDER BY position"
+    listed = f"SELECT item, swapped, again, answer FROM entries WHERE {where}"
+    for item, swapped, again, answer in db.execute(listed, (rater, position)):
         row = json.loads(answer or "null")
         given = row and GivenAnswer(**{name: row[name] for name in GivenAnswer.model_fields})
         session.append((ListEntry(item=item, swapped=swapped, again=again), given))

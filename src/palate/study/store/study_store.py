@@ -42,8 +42,8 @@ class StudyStore:
 
     def __post_init__(self) -> None:
         """Open the study's database, or make it; raises `RunError` where it is another plan's."""
-        self._version = _version(self.planned)
-        self.database = Database(self.planned.folder, self.planned.plan.hash)
+        self._version, self._hash = _version(self.planned), self.planned.plan.hash
+        self.database = Database(self.planned.folder, self._hash)
 
     @classmethod
     def open(
@@ -61,7 +61,7 @@ class StudyStore:
         """The study, read again where its items changed; raises `RunError` for another plan's."""
         if (version := _version(self.planned)) != self._version:
             study = read_study(self.planned.folder)
-            if study.plan.hash != self.planned.plan.hash:
+            if study.plan.hash != self._hash:
                 raise RunError(f"{study.folder}: the plan was replaced; end the server, start anew")
             self.planned, self._version = study, version
         return self.planned
@@ -119,7 +119,7 @@ class StudyStore:
 
     def rater(self, token: str) -> RaterState | None:
         """Return where the rater of a token stands; None where it is nobody's, or closed."""
-        with reading(self.planned.folder, self.planned.plan.hash) as db:
+        with reading(self.planned.folder, self._hash) as db:
             row = db.execute(
                 "SELECT rater FROM raters WHERE token = ? AND NOT closed", (hashed(token),)
             ).fetchone()
@@ -145,16 +145,16 @@ class StudyStore:
         A collection chooses what comes next when an answer is saved; here only where that item was
         forgotten meanwhile.
         """
-        study = self.study
-        with reading(study.folder, study.plan.hash) as db:
-            session, state = session_of(db, rater), state_of(db, study, rater)
-        if position == len(session) == state.next_position and not state.finished:
+        with reading(self.planned.folder, self._hash) as db:
+            session, study = session_of(db, rater, position), self.study
+            state = None if session else state_of(db, study, rater)
+        if state and not state.finished and position == state.next_position:
             with self.database.transaction() as db:
                 self._choose_next(db, rater)
-                session = session_of(db, rater)
-        if not 0 <= position < len(session):
+                session = session_of(db, rater, position)
+        if not session:
             return None
-        entry, given = session[position]
+        entry, given = session[0]
         return AskedEntry(entry, study.items.get(entry.item), given)
 
     def save(self, rater: str, position: int, given: GivenAnswer) -> None:
@@ -169,13 +169,12 @@ class StudyStore:
         """
         with self.database.transaction() as db:
             self._touch(db, rater)
-            state, session = state_of(db, self.study, rater), session_of(db, rater)
+            state, session = state_of(db, self.study, rater), session_of(db, rater, position)
             if not state.consented:
                 raise UsageError(f"{rater}: has not consented, so nothing is kept")
-            asked = dict(enumerate(session)).get(position)
-            if asked is None or (asked[1] is None and position != state.next_position):
+            if not session or (session[0][1] is None and position != state.next_position):
                 raise UsageError(f"{rater}: position {position} is not to be answered")
-            write_answer(db, self.study, rater, position, asked, given)
+            write_answer(db, self.study, rater, position, session[0], given)
             self._choose_next(db, rater)
 
     def delete(self, rater: str) -> None:
@@ -184,7 +183,7 @@ class StudyStore:
 
     def answers(self) -> list[AnswerRow]:
         """Return every answer, by rater and position."""
-        with reading(self.planned.folder, self.planned.plan.hash) as db:
+        with reading(self.planned.folder, self._hash) as db:
             return answer_rows(db, self.study)
 
     def _set(self, rater: str, column: str, value: int) -> None:
