@@ -105,7 +105,7 @@ def _take(db: sqlite3.Connection, study: Study, answer: ImportedAnswer, *, swapp
     position = next((k for k, (e, _) in enumerate(session) if (e.item, e.again) == name), None)
     if position is None:
         raise DataError(f"{answer.item} is not in the list of {rater}", field="item")
-    asked = entry, earlier = session[position]
+    entry, earlier = session[position]
     sides = ("right", "left") if entry.swapped else ("left", "right")
     fields = answer.model_dump(include={"choice", "ratings", "seconds"})
     fields["choice"] = dict(zip(sides, ("first", "second"), strict=True)).get(*[answer.choice] * 2)
@@ -115,6 +115,6 @@ def _take(db: sqlite3.Connection, study: Study, answer: ImportedAnswer, *, swapp
     given = GivenAnswer.model_validate(fields)
     if earlier and (earlier.choice, earlier.ratings) != (given.choice, given.ratings):
         raise DataError(f"{rater} answered {answer.item} otherwise already", field="choice")
-    write_answer(db, study, rater, position, asked, given, answer.date, answer.changed)
+    write_answer(db, study, rater, position, session[position], given, answer.date, answer.changed)
     if answer.traits:
         write_traits(db, study, rater, answer.traits)

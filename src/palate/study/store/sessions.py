@@ -88,7 +88,7 @@ def state_of(db: sqlite3.Connection, study: Study, rater: str) -> RaterState:
 
 def write_answer(
     db: sqlite3.Connection, study: Study, rater: str, position: int,
-    asked: tuple[ListEntry, GivenAnswer | None], given: GivenAnswer,
+    listed: tuple[ListEntry, GivenAnswer | None], given: GivenAnswer,
     date: str | None = None, changed: int = 0,
 ) -> None:  # fmt: skip
     """Write an answer, unless the same stands there; another one goes to the changes.
@@ -96,7 +96,7 @@ def write_answer(
     Who skips rates nothing. Raises `UsageError` where the item was forgotten, `DataError` for
     ratings that do not go with it.
     """
-    entry, earlier = asked
+    entry, earlier = listed
     item = study.items.get(entry.item)
     if item is None:
         raise UsageError(f"{rater}: the item at position {position} was forgotten")
@@ -106,10 +106,10 @@ def write_answer(
         raise DataError(f"expected {', '.join(wanted) or 'none'}", field="ratings")
     if earlier and (earlier.choice, earlier.ratings) == (given.choice, ratings):
         return
-    at, where = (rater, position), "WHERE rater = ? AND position = ?"
+    place, where = (rater, position), "WHERE rater = ? AND position = ?"
     if earlier:
-        (before,) = db.execute(f"SELECT answer FROM entries {where}", at).fetchone()
-        db.execute("INSERT INTO changes VALUES (?, ?, ?)", (*at, before))
+        (before,) = db.execute(f"SELECT answer FROM entries {where}", place).fetchone()
+        db.execute("INSERT INTO changes VALUES (?, ?, ?)", (*place, before))
         changed += json.loads(before)["changed"] + 1
     seconds = given.seconds if given.seconds is None or math.isfinite(given.seconds) else None
     row = AnswerRow(
@@ -122,7 +122,9 @@ def write_answer(
         seconds=seconds and min(max(seconds, 0.0), LONGEST),
         date=date or datetime.now(UTC).isoformat(timespec="seconds"),
     )
-    db.execute(f"UPDATE entries SET answer = ? {where}", (row.model_dump_json(exclude=ADDED), *at))
+    db.execute(
+        f"UPDATE entries SET answer = ? {where}", (row.model_dump_json(exclude=ADDED), *place)
+    )
 
 
 def write_traits(
