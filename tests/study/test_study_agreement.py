@@ -18,7 +18,7 @@ from palate.records import Outcome
 from palate.runs import Run, Summary, VerdictRow, Verdicts, load, load_all
 from palate.runs.summary import ReportedEstimate
 from palate.study import AnswerRow
-from palate.study.agreement import Agreement, agreement
+from palate.study.agreement import Agreement, Figure, Panel, agreement
 from palate.study.agreement.panels import panel
 from palate.study.agreement.quality import BLIND, BY_LAW, Rated, equal_quality
 from palate.study.agreement.scorers import beside_people
@@ -56,6 +56,10 @@ def rounded(document: Any) -> Any:
     return json.loads(json.dumps(document), parse_float=lambda text: round(float(text), 9))
 
 
+def figures_of(found: Panel) -> dict[tuple[str, str], Figure]:
+    return {(each.of, each.measure): each for each in found.figures}
+
+
 @settings(max_examples=8, deadline=None)
 @given(
     seed=st.integers(0, 10_000),
@@ -80,7 +84,8 @@ def test_exchanging_the_answers_of_any_items_changes_no_figure(
         for some in (rows, other)
     )
     assert first == second
-    assert first["quality"][0]["difference"]["n"] >= 27
+    differences = [each for each in first["figures"] if each["measure"] == "chosen − rejected"]
+    assert all(each["estimate"]["n"] >= 27 for each in differences) and len(differences) == 3
 
 
 @settings(max_examples=40, deadline=None)
@@ -94,7 +99,7 @@ def test_with_a_rater_and_a_pair_of_its_own_each_it_is_ttost_paired(
     rated: list[tuple[int, int]], margin: float
 ) -> None:
     pairs = [Rated(float(a - b), k, k) for k, (a, b) in enumerate(rated)]
-    found = equal_quality(pairs, [], "relevance", margin)
+    found, _ = equal_quality(pairs, [], "relevance", margin)
     chosen, rejected = (np.array(column, dtype=float) for column in zip(*rated, strict=True))
     expected, *_ = ttost_paired(chosen, rejected, -margin, margin)
     assert found.p == pytest.approx(float(expected), abs=1e-9)
@@ -106,32 +111,31 @@ def spread(mean: float, raters: int = 12, pairs: int = 10) -> list[Rated]:
 
 
 def test_equal_quality_needs_raters_who_tell_their_checks_apart() -> None:
-    seen = equal_quality(spread(0.0), spread(3.0), "relevance", 0.25)
-    assert (seen.finding, seen.words) == ("equivalent", "equivalent")
-    assert seen.checks.low is not None and seen.checks.low > 2.5
-    blind = equal_quality(spread(0.0), spread(0.3), "relevance", 0.25)
-    assert (blind.finding, blind.words) == ("not shown", BLIND)
-    assert blind.p == seen.p
-    unchecked = equal_quality(spread(0.0), [], "relevance", 0.25)
-    assert (unchecked.finding, unchecked.words) == ("not shown", BLIND)
-    apart = equal_quality(spread(0.9), [], "relevance", 0.25)
-    assert (apart.finding, apart.words) == ("different", "different")
-    near = equal_quality(spread(0.25), spread(3.0), "relevance", 0.25)
-    assert near.words == "not shown: the value is near the margin"
+    seen, checks = equal_quality(spread(0.0), spread(3.0), "relevance", 0.25)
+    assert seen.finding == "equivalent"
+    assert checks.estimate.low is not None and checks.estimate.low > 2.5
+    blind, _ = equal_quality(spread(0.0), spread(0.3), "relevance", 0.25)
+    assert (blind.finding, blind.p) == (BLIND, seen.p)
+    unchecked, _ = equal_quality(spread(0.0), [], "relevance", 0.25)
+    assert unchecked.finding == BLIND
+    apart, _ = equal_quality(spread(0.9), [], "relevance", 0.25)
+    assert apart.finding == "different"
+    near, _ = equal_quality(spread(0.25), spread(3.0), "relevance", 0.25)
+    assert near.finding == "not shown: the value is near the margin"
 
 
 def test_three_and_three_of_everybody_is_no_equality() -> None:
     alike = [Rated(0.0, r, p) for r in range(6) for p in range(20)]
-    found = equal_quality(alike, alike, "helpfulness", 0.25)
-    assert (found.finding, found.difference.value, found.p) == ("not shown", 0, None)
-    assert found.words == "not shown: all values are alike"
+    found, _ = equal_quality(alike, alike, "helpfulness", 0.25)
+    assert (found.estimate.value, found.p) == (0, None)
+    assert found.finding == "not shown: all values are alike"
 
 
 def test_mirrored_couples_are_not_tested() -> None:
     rows = [row.model_copy(update={"gold": "both"}) for row in panel_of(3, 4, 0, checks=0)]
-    (finding, *_) = panel(rows, [], 0.25).quality
-    assert (finding.finding, finding.words) == ("not shown", BY_LAW)
-    assert panel(rows, [], 0.25).reliability[0].gold == NOTHING
+    found = figures_of(panel(rows, [], 0.25))
+    assert found["correctness", "chosen − rejected"].finding == BY_LAW
+    assert found["none", "as the gold"].estimate.value is None
 
 
 def test_figures_of_choices_by_context_and_of_ratings_by_dimension() -> None:
@@ -147,15 +151,17 @@ def test_figures_of_choices_by_context_and_of_ratings_by_dimension() -> None:
     repeat = answer(0, 0, again=True, choice="second", ratings={"relevance": (1, 5)})
     found = panel([*rows, repeat, check(0, 1), check(1, 1, passed=False)], [], 0.25)
     assert (found.raters, found.answers) == (3, 8)
-    assert [(of.of, of.answers, of.percent.value) for of in found.reliability] == [
-        ("none", 3, 1), ("profile:5", 5, 0.5), ("stranger:5", 3, 0), ("relevance", 3, 1),
+    of = {key: each.estimate for key, each in figures_of(found).items()}
+    names = ("none", "profile:5", "stranger:5", "relevance")
+    assert [(of[name, "percent"].value, of[name, "percent"].n) for name in names] == [
+        (1, 1), (0.5, 2), (0, 1), (1, 2),
     ]  # fmt: skip
-    golds = [of.gold and of.gold.value for of in found.reliability]
-    assert golds == [1, pytest.approx(1.5 / 5), 0.5, None]
-    assert found.reliability[0].alpha["nominal"].value == 1
-    assert set(found.reliability[3].alpha) == {"ordinal", "interval"}
-    (quality,) = found.quality
-    assert (quality.difference.value, quality.difference.n, quality.checks.n) == (2, 3, 2)
+    golds = [of[name, "as the gold"].value for name in names[:3]]
+    assert golds == [1, pytest.approx(1.5 / 5), 0.5]
+    assert of["none", "α nominal"].value == of["relevance", "α ordinal"].value == 1
+    assert ("relevance", "α nominal") not in of
+    apart = of["relevance", "chosen − rejected"]
+    assert (apart.value, apart.n, of["relevance", "on checks"].n) == (2, 3, 2)
 
 
 def test_a_scorer_beside_people_is_the_mean_over_pairs_of_raters() -> None:
@@ -167,7 +173,7 @@ def test_a_scorer_beside_people_is_the_mean_over_pairs_of_raters() -> None:
         for rater in stream.permutation(9)[:3]
     ]
     outcomes = {item: ("chosen", "tie", "rejected", "unscored")[item % 4] for item in range(28)}
-    (found,) = beside_people(rows, [run_of(outcomes)])
+    with_a_rater, another, difference = beside_people(rows, [run_of(outcomes)])
 
     def alike(one: str, other: str) -> float:
         return 0.5 if "same" in {one, other} else float(one == other)
@@ -180,11 +186,10 @@ def test_a_scorer_beside_people_is_the_mean_over_pairs_of_raters() -> None:
     ]
     with_rater = [(alike(a.choice, pick) + alike(b.choice, pick)) / 2 for a, b, pick in couples]
     people = [alike(a.choice, b.choice) for a, b, _ in couples]
-    assert found.with_rater.value == pytest.approx(np.mean(with_rater))
-    assert found.between_raters.value == pytest.approx(np.mean(people))
-    assert found.difference.value == pytest.approx(np.mean(with_rater) - np.mean(people))
-    assert found.difference.n == len(couples) == 63
-    assert found.p == found.p_holm
+    assert with_a_rater.estimate.value == pytest.approx(np.mean(with_rater))
+    assert another.estimate.value == pytest.approx(np.mean(people))
+    assert difference.estimate.value == pytest.approx(np.mean(with_rater) - np.mean(people))
+    assert difference.estimate.n == len(couples) == 63
 
 
 def test_a_perfect_scorer_agrees_with_a_rater_more_often_than_another_rater() -> None:
@@ -197,19 +202,23 @@ def test_a_perfect_scorer_agrees_with_a_rater_more_often_than_another_rater() ->
     ]
     perfect, wrong = run_of(dict.fromkeys(range(400), "chosen")), run_of({0: "chosen"}, "few")
     other = run_of(dict.fromkeys(range(400), "chosen"), context="profile:5")
-    best, few = beside_people(rows, [perfect, other, wrong])
-    assert best.with_rater.value == pytest.approx(0.8, abs=0.02)
-    assert best.between_raters.value == pytest.approx(0.68, abs=0.03)
+    alone = [*beside_people(rows, [perfect])]
+    assert [each.measure for each in alone] == ["with a rater", "another rater", "difference"]
+    assert alone[0].estimate.value == pytest.approx(0.8, abs=0.02)
+    assert alone[1].estimate.value == pytest.approx(0.68, abs=0.03)
+    best = alone[2]
     assert best.p is not None and best.p < 0.001
-    assert (few.scorer, few.p) == ("few", 1)
-    assert best.p_holm == 2 * best.p
+    # Holm: the p of two runs; one under another context scored no item.
+    figures = [*beside_people(rows, [perfect, other, wrong])]
+    assert [each.of for each in figures] == ["s (none)"] * 3 + ["few (none)"] * 3
+    assert (figures[2].p, figures[5].p) == (2 * best.p, 1)
 
 
 def test_rows_of_other_answers_are_no_rows_of_the_study() -> None:
     rows = [answer(rater, 1) for rater in (0, 1)]
     other = rows[0].model_copy(update={"responses": answer(0, 2).responses})
-    assert beside_people(rows, [run_of({1: "chosen"})])
-    assert not beside_people([other, rows[1]], [run_of({1: "chosen"})])
+    assert [*beside_people(rows, [run_of({1: "chosen"})])]
+    assert not [*beside_people([other, rows[1]], [run_of({1: "chosen"})])]
 
 
 def test_a_mirrored_couple_is_one_item_with_two_rows() -> None:
@@ -219,9 +228,9 @@ def test_a_mirrored_couple_is_one_item_with_two_rows() -> None:
     first, second = run.verdicts.rows
     mirrored = second.model_copy(update={"response_hashes": first.response_hashes[::-1]})
     blind = Run(run.summary, Verdicts([first, mirrored]))
-    (found,) = beside_people(rows, [blind])
+    found, *_ = beside_people(rows, [blind])
     # In one row the first answer is preferred, in the other the second: no side.
-    assert found.with_rater.value == 0.5
+    assert found.estimate.value == 0.5
 
 
 @pytest.fixture

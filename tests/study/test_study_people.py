@@ -67,10 +67,11 @@ def test_people_stand_in_one_table_and_know_the_user_where_they_are_shown_posts(
     # Every rater agrees with every other, and with who picks the longer where nothing is known.
     result = agreement(study.folder, [tmp_path / "runs"], root=None)
     (panel,) = result.summary.panels
-    shares = {(run.scorer, run.context): run.with_rater.value for run in panel.runs}
-    assert shares[spec, "profile:5"] == shares["longest", "none"] == 1
-    assert shares["longest", "profile:5"] == 0.5
-    assert {finding.words[:10] for finding in panel.quality} == {"not tested"}
+    shares = {of.of: of.estimate.value for of in panel.figures if of.measure == "with a rater"}
+    assert shares[f"{spec} (profile:5)"] == shares["longest (none)"] == 1
+    assert shares["longest (profile:5)"] == 0.5
+    findings = [of.finding for of in panel.figures if of.measure == "chosen − rejected"]
+    assert len(findings) == 3 and all(str(of).startswith("not tested") for of in findings)
 
 
 def test_the_margin_is_a_difference_of_shares_whichever_stands_first(

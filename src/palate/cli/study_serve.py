@@ -9,8 +9,9 @@ from typing import Annotated
 import typer
 
 from palate.cli.console import err
-from palate.cli.serve import LOCAL
 from palate.study.pages import serve_study
+
+LOCAL = ("127.0.0.1", "::1", "localhost")
 
 
 def serve(
@@ -45,5 +46,13 @@ def serve(
             warning = "palate: not encrypted; put a proxy with TLS before it, and name it by --url"
             err.print(warning, style="bold yellow", highlight=False)
 
-    where = {"host": host, "port": port, "url": url, "arrive": arrive, "onward": onward}
-    serve_study(study, **where, hold_minutes=hold, listening=listening)
+    serve_study(
+        study,
+        host=host,
+        port=port,
+        url=url,
+        arrive=arrive,
+        onward=onward,
+        hold_minutes=hold,
+        listening=listening,
+    )

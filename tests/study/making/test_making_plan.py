@@ -12,7 +12,7 @@ import pytest
 from palate.benchmarks import Dataset, load_benchmark
 from palate.errors import BenchmarkError, UsageError
 from palate.study import StudyItem, read_study
-from palate.study.making import StudyOptions, plan_study, read_consent, read_page_texts
+from palate.study.making import StudyOptions, plan_study, read_page_texts
 
 TASTING = load_benchmark("tasting")
 
@@ -143,7 +143,7 @@ def test_one_question_can_be_asked_without_checks() -> None:
 def test_palates_own_texts_are_whole() -> None:
     texts = read_page_texts()
     assert texts.traits and all(texts.texts.values())
-    assert read_consent().strip()
+    assert texts.consent.strip()
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_consent_that_is_none(tmp_path: Path, content: bytes | None, message: st
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(UsageError, match=f"--consent {path}: .*{message}"):
-        read_consent(path)
+        read_page_texts(consent=path)
 
 
 def test_an_item_is_the_same_whichever_answer_was_chosen() -> None:

@@ -57,7 +57,7 @@ def agreement(
     loaded = load_runs(runs) if runs else []
     kept = [answer for answer in answers if not answer.excluded]
     panels = [panel(some, loaded, bound) for some in (kept, answers)]
-    if loaded and not panels[1].runs:
+    if loaded and not any(figure.group == "scorers" for figure in panels[1].figures):
         raise UsageError(
             "agreement: no run here scored an item of two raters; evaluate the benchmark of the "
             "study under its contexts"

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 
 import numpy as np
 
 from palate.metrics import Clusters, clustered_mean, rater_agreement
 from palate.metrics.agreement import Measure
-from palate.runs import ReportedEstimate, Run
+from palate.runs import Run
 from palate.study.agreement.quality import differences, equal_quality
-from palate.study.agreement.result import Panel, Reliability, Scale, reported
+from palate.study.agreement.result import Figure, Group, Panel
 from palate.study.agreement.scorers import SIDES, beside_people
 from palate.study.records import DIMENSIONS, AnswerRow
 
+MEASURES: dict[Group, tuple[Measure, ...]] = {
+    "choices": ("percent", "nominal"),
+    "ratings": ("percent", "ordinal", "interval"),
+}
 Value = tuple[float, Hashable, AnswerRow]
+"""A value, what it is of, and in whose answer."""
 
 
 def counted(answers: Iterable[AnswerRow]) -> list[AnswerRow]:
@@ -26,48 +31,32 @@ def counted(answers: Iterable[AnswerRow]) -> list[AnswerRow]:
 def panel(answers: Sequence[AnswerRow], runs: Sequence[Run], margin: float) -> Panel:
     """Return the figures of these answers, all of raters who count."""
     pairs = counted(answers)
-    chosen: dict[str, list[Value]] = {}
-    rated: dict[str, list[Value]] = {}
+    values: dict[tuple[Group, str], list[Value]] = {}
     for answer in pairs:
         for context in answer.contexts or ("",):
-            chosen.setdefault(context, []).append((SIDES[answer.choice], answer.item, answer))
+            side = (SIDES[answer.choice], answer.item, answer)
+            values.setdefault(("choices", context), []).append(side)
         for name, scores in answer.ratings.items():
-            for k, score in enumerate(scores):
-                rated.setdefault(name, []).append((score, (answer.item, k), answer))
-    dimensions = [name for name in DIMENSIONS if name in rated]
-    return Panel(
-        raters=len({answer.rater for answer in pairs}),
-        answers=len(pairs),
-        reliability=(
-            *(_reliability(of, chosen[of], ("nominal",)) for of in sorted(chosen)),
-            *(_reliability(of, rated[of], ("ordinal", "interval")) for of in dimensions),
-        ),
-        quality=tuple(
-            equal_quality(
-                differences(answers, of, "pair"), differences(answers, of, "check"), of, margin
-            )
-            for of in dimensions
-        ),
-        runs=tuple(beside_people(pairs, runs)),
-    )
+            rated = [(score, (answer.item, k), answer) for k, score in enumerate(scores)]
+            values.setdefault(("ratings", name), []).extend(rated)
+    figures = [figure for (group, of), told in values.items() for figure in _agree(group, of, told)]
+    for of in (name for name in DIMENSIONS if ("ratings", name) in values):
+        rated_apart = (differences(answers, of, "pair"), differences(answers, of, "check"))
+        figures += equal_quality(*rated_apart, of, margin)
+    figures += beside_people(pairs, runs)
+    raters = {answer.rater for answer in pairs}
+    return Panel(raters=len(raters), answers=len(pairs), figures=tuple(figures))
 
 
-def _reliability(of: str, told: Sequence[Value], scales: Sequence[Scale]) -> Reliability:
-    """Agreement of values, each with what it is of and in whose answer; of choices if nominal."""
+def _agree(group: Group, of: str, told: Sequence[Value]) -> Iterator[Figure]:
     values, units, answers = zip(*told, strict=True)
     rows = Clusters.of([a.rater for a in answers], questions=[a.pair for a in answers])
-    choices, gold = "nominal" in scales, None
+    choices = group == "choices"
+    for measure in MEASURES[group]:
+        agreed = rater_agreement(values, units, rows, measure=measure, both_orders=choices)
+        yield Figure.make(group, of, measure if measure == "percent" else f"α {measure}", agreed)
     if choices:
-        sides = [SIDES.get(answer.gold, math.nan) for answer in answers]
-        gold = reported(clustered_mean((1 + np.multiply(values, sides)) / 2, rows))
-
-    def figure(measure: Measure) -> ReportedEstimate:
-        return reported(rater_agreement(values, units, rows, measure=measure, both_orders=choices))
-
-    return Reliability(
-        of=of,
-        answers=len({(answer.rater, answer.item) for answer in answers}),
-        percent=figure("percent"),
-        alpha={scale: figure(scale) for scale in scales},
-        gold=gold,
-    )
+        # Of a mirrored couple shown nothing, whose users chose oppositely, either is right.
+        gold = [SIDES.get(answer.gold, math.nan) for answer in answers]
+        right = clustered_mean((1 + np.multiply(values, gold)) / 2, rows)
+        yield Figure.make(group, of, "as the gold", right)

@@ -6,15 +6,12 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import Literal, NamedTuple
 
 from palate.metrics import Clusters, Estimate, clustered_mean, equivalence
-from palate.study.agreement.result import QualityFinding, reported
+from palate.study.agreement.result import Figure
 from palate.study.records import HIGHEST, LOWEST, AnswerRow
 
 BY_LAW = "not tested: somebody chose either answer of every item, so the difference is 0 by law"
 BLIND = "not shown: these raters are not shown to rate their checks apart by more than the margin"
-FINDINGS: dict[str, Literal["equivalent", "different"]] = {
-    "shown": "equivalent",
-    "refuted": "different",
-}
+FINDINGS = {"shown": "equivalent", "refuted": "different"}
 
 
 class Rated(NamedTuple):
@@ -32,7 +29,7 @@ def differences(
     rated = []
     for row in answers:
         side = row.gold if kind == "pair" else row.expected
-        if row.kind == kind and not row.again and side != "both" and side and row.ratings:
+        if row.kind == kind and not row.again and side not in {None, "both"} and row.ratings:
             first, second = row.ratings[dimension]
             apart = float(first - second if side == "first" else second - first)
             rated.append(Rated(apart, row.rater, row.pair))
@@ -41,27 +38,24 @@ def differences(
 
 def equal_quality(
     pairs: Sequence[Rated], checks: Sequence[Rated], dimension: str, margin: float
-) -> QualityFinding:
+) -> tuple[Figure, Figure]:
     """Test that the mean difference of pairs is within the margin, clustered by rater and pair.
 
     Only raters can show it whose mean difference on checks is above the margin by its 95 %
-    interval: raters who see nothing find everything alike.
+    interval: raters who see nothing find everything alike. Different: the whole interval of the
+    pairs lies beyond the margin. Returns the figure of pairs, with the finding, and of checks.
     """
     of_pairs, of_checks = _mean(pairs), _mean(checks)
     tested = equivalence(of_pairs, null=0, margin=margin)
-    finding = FINDINGS.get(tested.finding, "not shown")
-    words = tested.words("ratings") if finding == "not shown" else finding
+    finding = FINDINGS.get(tested.finding) or tested.words("ratings")
     if not pairs:
-        words = BY_LAW
+        finding = BY_LAW
     elif finding == "equivalent" and not (of_checks.low is not None and of_checks.low > margin):
-        finding, words = "not shown", BLIND
-    return QualityFinding(
-        dimension=dimension,
-        finding=finding,
-        difference=reported(of_pairs),
-        p=tested.p,
-        checks=reported(of_checks),
-        words=words,
+        finding = BLIND
+    told = {"p": tested.p, "finding": finding}
+    return (
+        Figure.make("quality", dimension, "chosen − rejected", of_pairs, **told),
+        Figure.make("quality", dimension, "on checks", of_checks),
     )
 
 

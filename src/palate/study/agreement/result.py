@@ -12,56 +12,33 @@ from palate.runs import RecordResult, ReportedEstimate
 from palate.study.agreement.retest import RetestReport
 from palate.study.records import Choice
 
-Scale = Literal["nominal", "ordinal", "interval"]
+Group = Literal["choices", "ratings", "quality", "scorers"]
 
 
-def reported(estimate: Estimate) -> ReportedEstimate:
-    """Return a figure over raters and pairs, named so where it has no interval."""
-    figure = ReportedEstimate.of(estimate)
-    note = figure.note and figure.note.replace("user", "rater").replace("question", "pair")
-    return figure.model_copy(update={"note": note})
+class Figure(Record):
+    """One figure of some raters."""
 
-
-class Reliability(Record):
-    """How far raters agree on choices under one context, or on the ratings of one dimension."""
-
+    group: Group
     of: str
-    """The context, or the dimension."""
-    answers: int
-    percent: ReportedEstimate
-    """Mean over units of the share of pairs of raters who agree."""
-    alpha: Mapping[Scale, ReportedEstimate]
-    """Krippendorff's; of choices, both orders of an item's answers count."""
-    gold: ReportedEstimate | None
-    """Of choices: how often they are what the row's user chose; without mirrored couples."""
+    """The context, the dimension of ratings, or the scorer and its context."""
+    measure: str
+    estimate: ReportedEstimate
+    p: float | None = None
+    """Of two one-sided tests against the margin; of scorers against another rater, by Holm."""
+    finding: str | None = None
+    """Of quality: `equivalent`, `different`, or `not shown` and why."""
 
-
-class QualityFinding(Record):
-    """Whether raters find chosen and rejected answers equally good in one dimension."""
-
-    dimension: str
-    finding: Literal["equivalent", "different", "not shown"]
-    """different: the whole 95 % interval lies beyond the margin on one side."""
-    difference: ReportedEstimate
-    """Rating of the chosen answer less that of the rejected one."""
-    p: float | None
-    """Of two one-sided tests against the margin."""
-    checks: ReportedEstimate
-    """On these raters' checks: rating of the answer to the question less that of the other."""
-    words: str
-
-
-class RunAgreement(Record):
-    """How often a scorer agrees with a rater, beside how often another rater does."""
-
-    scorer: str
-    context: str
-    with_rater: ReportedEstimate
-    """Over pairs of raters of one item; a tie, or no difference, counts one half."""
-    between_raters: ReportedEstimate
-    difference: ReportedEstimate
-    p: float | None
-    p_holm: float | None = None
+    @classmethod
+    def make(
+        cls, group: Group, of: str, measure: str, estimate: Estimate, **more: float | str | None
+    ) -> Figure:
+        """Return a figure over raters and pairs, named so where it has no interval."""
+        told = ReportedEstimate.of(estimate)
+        note = told.note and told.note.replace("user", "rater").replace("question", "pair")
+        told = told.model_copy(update={"note": note})
+        return cls.model_validate(
+            {"group": group, "of": of, "measure": measure, "estimate": told, **more}
+        )
 
 
 class Panel(Record):
@@ -70,10 +47,7 @@ class Panel(Record):
     raters: int
     answers: int
     """Without those skipped, checks, and what was asked again."""
-    reliability: tuple[Reliability, ...]
-    quality: tuple[QualityFinding, ...]
-    """Empty where nothing was rated."""
-    runs: tuple[RunAgreement, ...]
+    figures: tuple[Figure, ...]
 
 
 class AgreementSummary(Record):

@@ -2,54 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 
 import numpy as np
 
-from palate.metrics import Clusters, clustered_mean, paired_difference
+from palate.metrics import Clusters, Estimate, clustered_mean, holm, paired_difference
 from palate.records import Outcome
-from palate.runs import Run, with_holm
-from palate.study.agreement.result import RunAgreement, reported
+from palate.runs import Run
+from palate.study.agreement.result import Figure
 from palate.study.records import AnswerRow
 
 SIDES: dict[str | None, int] = {"first": 1, "same": 0, "second": -1}
 PICKS = {Outcome.CHOSEN: 1, Outcome.TIE: 0, Outcome.REJECTED: -1}
 
 
-def beside_people(answers: Sequence[AnswerRow], runs: Sequence[Run]) -> list[RunAgreement]:
-    """Return each run's agreement with the raters of items that two have judged or more.
+def beside_people(answers: Sequence[AnswerRow], runs: Sequence[Run]) -> Iterator[Figure]:
+    """Yield each run's agreement with the raters of items that two have judged or more.
 
     Over pairs of raters of one item, clustered by both and by the pair of answers: a scorer's
-    agreement is its mean with either. With a majority it would agree more than any rater does.
+    agreement is its mean with either, and a tie or no difference counts one half. With a majority
+    it would agree more than any rater does.
     """
     items: dict[str, list[AnswerRow]] = {}
     for answer in answers:
         items.setdefault(answer.item, []).append(answer)
-    figures: list[RunAgreement] = []
+    tested: dict[str, tuple[Estimate, Estimate, Estimate]] = {}
     for run in runs:
         picks = _picks(items, run)
         couples = [both for item in picks for both in combinations(items[item], 2)]
-        if not couples:
-            continue
-        ours, theirs = zip(*couples, strict=True)
-        a, b = (np.array([SIDES[it.choice] for it in side]) for side in (ours, theirs))
-        pick = np.array([picks[answer.item] for answer in ours])
-        raters = ([answer.rater for answer in side] for side in (ours, theirs))
-        rows = Clusters.of(*raters, questions=[answer.pair for answer in ours])
-        scorer, people = (1 + pick * (a + b) / 2) / 2, (1 + a * b) / 2
-        difference = paired_difference(scorer, people, rows)
-        figures.append(
-            RunAgreement(
-                scorer=run.summary.scorer,
-                context=run.summary.context,
-                with_rater=reported(clustered_mean(scorer, rows)),
-                between_raters=reported(clustered_mean(people, rows)),
-                difference=reported(difference),
-                p=difference.p,
-            )
-        )
-    return with_holm(figures, [figure.p for figure in figures])
+        if couples:
+            ours, theirs = zip(*couples, strict=True)
+            a, b = (np.array([SIDES[it.choice] for it in side]) for side in (ours, theirs))
+            raters = ([answer.rater for answer in side] for side in (ours, theirs))
+            rows = Clusters.of(*raters, questions=[answer.pair for answer in ours])
+            pick = np.array([picks[answer.item] for answer in ours])
+            scorer, people = (1 + pick * (a + b) / 2) / 2, (1 + a * b) / 2
+            means = clustered_mean(scorer, rows), clustered_mean(people, rows)
+            name = f"{run.summary.scorer} ({run.summary.context})"
+            tested[name] = (*means, paired_difference(scorer, people, rows))
+    corrected = holm([difference.p for *_, difference in tested.values()])
+    for (name, (with_rater, people, difference)), p in zip(tested.items(), corrected, strict=True):
+        yield Figure.make("scorers", name, "with a rater", with_rater)
+        yield Figure.make("scorers", name, "another rater", people)
+        yield Figure.make("scorers", name, "difference", difference, p=p)
 
 
 def _picks(items: Mapping[str, Sequence[AnswerRow]], run: Run) -> dict[str, float]:

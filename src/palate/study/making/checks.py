@@ -30,27 +30,27 @@ def make_checks(items: Sequence[StudyItem], n: int, per_rater: int, seed: int) -
         )
     order = shuffled(sorted(of_question), "checked questions", seed)
     checks: dict[str, StudyItem] = {}
-    for k in range(TRIES * max(n, len(order))):
-        if len(checks) >= n:
-            break
+    for k in range(TRIES * max(n, len(order)) if n else 0):
         name = order[k % len(order)]
         base = shuffled(of_question[name], "check of", seed, k)[0]
-        others = [other for other in order if other != name]
-        apart = [other for other in others if of_question[other][0].category != base.category]
-        other = shuffled(apart or others, "check by", seed, k)[0]
-        strange = shuffled(of_question[other], "check with", seed, k)[0]
+        apart = [other for other in order if of_question[other][0].category != base.category]
+        others = apart or [other for other in order if other != name]
+        strange = shuffled(of_question[shuffled(others, "by", seed, k)[0]], "with", seed, k)[0]
         right = shuffled(base.answers, "right", seed, k)[0]
         wrong = shuffled(strange.answers, "wrong", seed, k)[0]
         known = (answer for item in of_question[name] for answer in item.answers)
-        if normal_form(wrong) not in map(normal_form, known):
-            check = StudyItem.of(
-                Slate(question=base.question, shown=base.shown, candidates=(right, wrong)),
-                kind="check",
-                category=base.category,
-                expected="first" if right < wrong else "second",
-                users=sorted({*base.users, *strange.users}),
-            )
-            checks.setdefault(check.pair, check)
+        if normal_form(wrong) in map(normal_form, known):
+            continue
+        check = StudyItem.of(
+            Slate(question=base.question, shown=base.shown, candidates=(right, wrong)),
+            kind="check",
+            category=base.category,
+            expected="first" if right < wrong else "second",
+            users=sorted({*base.users, *strange.users}),
+        )
+        checks.setdefault(check.pair, check)
+        if len(checks) == n:
+            break
     if len(checks) < per_rater:
         raise UsageError(f"--checks {per_rater}: only {len(checks)} can be made of these questions")
     return sorted(checks.values(), key=lambda check: check.id)

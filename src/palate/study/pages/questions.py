@@ -71,8 +71,7 @@ def practice_of(study: Study) -> list[AskedQuestion]:
         asks = kind if kind in kinds else min(kinds)
         posts = [words[f"{name}_post"]] if asks == "prefers" else []
         answers = [words[f"{name}_{side}"] for side in SIDES]
-        why = {key: words[f"{name}_{key}"] for key in ("expected", "explanation")}
-        listed.append(
-            AskedQuestion(asks, [("user", words[f"{name}_question"])], posts, answers, **why)
-        )
+        turns, why = [("user", words[f"{name}_question"])], words[f"{name}_explanation"]
+        side = words[f"{name}_expected"]
+        listed.append(AskedQuestion(asks, turns, posts, answers, expected=side, explanation=why))
     return listed

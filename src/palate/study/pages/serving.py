@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from palate.study.store import StudyStore
 
 LINKS = "links.csv"
+WEB = re.compile(r"https?://[\w.:\[\]-]+([/?#][!-~]*)?")
 
 
 def serve_study(
@@ -42,14 +45,14 @@ def serve_study(
     try:
         from palate.serve import AppServer, listen
         from palate.study.pages.app import create_app
+        from palate.study.store import StudyStore
     except ModuleNotFoundError as error:
         raise UsageError(
             f"palate study serve needs pip install 'palate[study]' ({error.name} is missing)"
         ) from error
-    from palate.study.store import StudyStore
-
-    for option, address in {"--url": url, "--return": onward}.items():
-        _check(option, address)
+    for option, given in {"--url": url, "--return": onward}.items():
+        if given is not None and not WEB.fullmatch(given):
+            raise UsageError(f"{option} {given}: expected an address as https://example.org/path")
     if host in ("0.0.0.0", "::") and url is None and arrive is None:
         raise UsageError(f"--host {host}: say with --url which address the raters' links have")
     study, choose = read_study(folder), None
@@ -59,34 +62,23 @@ def serve_study(
 
         choose = choose_next(study, default_session())
     sock = listen(host, port)
-    with sock, StudyStore.open(study, hold_minutes=hold_minutes, choose=choose) as store:
-        base = (url or "").rstrip("/")
+    with sock, closing(StudyStore.open(study, hold_minutes=hold_minutes, choose=choose)) as store:
 
-        def ready(address: str) -> None:
-            links = None if arrive else study.folder / LINKS
+        def ready(here: str) -> None:
+            address, links = (url or here).rstrip("/"), None if arrive else study.folder / LINKS
             if links:
-                write_links(store, links, base or address)
-            listening(base or address, links)
+                write_links(store, links, address)
+            listening(address, links)
 
-        app = create_app(store, study, base=urlsplit(base).path, arrive=arrive, onward=onward)
+        base = urlsplit(url or "").path.rstrip("/")
+        app = create_app(store, study, base=base, arrive=arrive, onward=onward)
         AppServer(app, sock).run_until_told(ready)
 
 
-def write_links(store: StudyStore, path: Path, base: str) -> None:
+def write_links(store: StudyStore, path: Path, address: str) -> None:
     """Write the raters' links, the first time alone; raises `ResourceError`."""
     if tokens := store.issue_links():
-        lines = ["rater,link", *(f"{rater},{base}/s/{token}" for rater, token in tokens.items())]
         with writing(path, ResourceError), whole_file(path) as stream:
             Path(stream.name).chmod(0o600)
-            stream.write("".join(f"{line}\n" for line in lines).encode())
-
-
-def _check(option: str, address: str | None) -> None:
-    """Raise `UsageError` for what is no address of the web."""
-    try:
-        parts = urlsplit(address or "http://nowhere")
-        right = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-    except ValueError:
-        right = False
-    if not right or " " in f"{address!s}" or not f"{address!s}".isprintable():
-        raise UsageError(f"{option} {address}: expected an address that begins with https or http")
+            stream.write(b"rater,link\n")
+            stream.writelines(f"{name},{address}/s/{it}\n".encode() for name, it in tokens.items())

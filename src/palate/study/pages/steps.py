@@ -12,33 +12,43 @@ from fastapi import HTTPException, Request, Response
 from palate.errors import ResourceError
 from palate.html import printable
 from palate.study.folder import Study
-from palate.study.pages.forms import Posted, PostedFields
+from palate.study.pages.forms import Posted
 from palate.study.pages.questions import AskedQuestion, practice_of, question_of
 from palate.study.pages.rendering import PageRenderer, go
 from palate.study.store import RaterState, StudyStore
 
 log = logging.getLogger(__name__)
 STEPS = ("consent", "about", "practice", "items", "end")
-LONGEST_ARRIVAL, DAY = 200, 24 * 3600.0
-WRONG, NO_PLACE, NOT_SAVED = 422, 503, 507
+NUMBERED = STEPS[2:4]
+LONGEST_ARRIVAL = 200
+NOT_SAVED = 507
 
 
 class Visit(NamedTuple):
-    """A rater at a step."""
+    """A rater at a step; items and practice items are numbered from 1."""
 
     token: str
     state: RaterState
     step: str
-    n: int = 0
-    """The number of a practice item or an item, from 1."""
-    question: AskedQuestion | None = None
+    n: int
+    question: AskedQuestion | None
 
 
 class StudyPages:
-    """What each address answers."""
+    """What each address answers.
+
+    `base` is the path under which a proxy offers it, `arrive` the parameter of an address that
+    names who arrives, and `onward` the address that the last page links.
+    """
 
     def __init__(
-        self, store: StudyStore, study: Study, base: str, arrive: str | None, onward: str | None
+        self,
+        store: StudyStore,
+        study: Study,
+        *,
+        base: str = "",
+        arrive: str | None = None,
+        onward: str | None = None,
     ) -> None:
         self.store, self.plan, self.page = store, study.plan, PageRenderer(study.plan).page
         self._practice = practice_of(study)
@@ -52,9 +62,9 @@ class StudyPages:
     def take_place(self, fields: Posted) -> Response:
         """Take a place, or come back to it."""
         token = self.store.arrive(self._arrival(fields.values.get("arrival", "")))
-        if token is None or (state := self.store.rater(token)) is None:
-            return self.page("note.html", NO_PLACE, name="full")
-        self.store.consent(state.rater)
+        if token is None:
+            return self.page("note.html", 409, name="full")
+        self.store.consent(self._state(token).rater)
         return self._on(token)
 
     def read(self, token: str, step: str = "", number: str = "0") -> Response:
@@ -62,99 +72,78 @@ class StudyPages:
         if not step:
             return self._on(token)
         visit = self._visit(token, step, number)
-        traits = visit.state.traits or {}
-        values = {
-            f"trait-{k}": str(trait.options.index(traits[trait.name]))
-            for k, trait in enumerate(self.plan.traits)
-            if traits.get(trait.name) in trait.options
-        }
-        return self._show(visit, visit.question.values if visit.question else values)
+        traits = {trait.name: f"trait-{k}" for k, trait in enumerate(self.plan.traits)}
+        about = {traits[name]: value for name, value in (visit.state.traits or {}).items()}
+        return self._show(visit, visit.question.values if visit.question else about)
 
     def write(self, fields: Posted, token: str, step: str, number: str = "0") -> Response:
         """Keep what was sent and lead on; or show the page again with what was chosen."""
-        visit = self._visit(token, step, number)
-        if wrong := self._wrong(visit, fields):
-            return self._show(visit, fields.values, WRONG, wrong=wrong)
+        visit, values = self._visit(token, step, number), fields.values
+        traits = self.plan.traits if step == "about" else ()
+        options = {f"trait-{k}": trait.options for k, trait in enumerate(traits)}
+        allowed = visit.question.allowed(values.get("choice")) if visit.question else options
+        if wrong := fields.wrong(allowed, "since", "again"):
+            return self._show(visit, values, 422, wrong=wrong)
         try:
-            return self._keep(visit, fields.values)
+            return self._keep(visit, values)
         except ResourceError as error:
             log.warning("%s", error)
-            return self._show(visit, fields.values, NOT_SAVED, notice="not_saved")
-
-    def _wrong(self, visit: Visit, fields: PostedFields) -> list[str]:
-        if visit.question:
-            allowed = visit.question.allowed(fields.values.get("choice"))
-            return fields.wrong(allowed, "since", "again")
-        traits = enumerate(self.plan.traits if visit.step == "about" else ())
-        numbers = {f"trait-{k}": range(len(trait.options)) for k, trait in traits}
-        return fields.wrong({name: [str(k) for k in options] for name, options in numbers.items()})
+            return self._show(visit, values, NOT_SAVED, notice="not_saved")
 
     def _keep(self, visit: Visit, values: Mapping[str, str]) -> Response:
-        rater, n, question = visit.state.rater, visit.n, visit.question
-        if visit.step == "stop":
-            try:
-                self.store.delete(rater)
-            except ResourceError as error:
-                if self.store.rater(visit.token):
-                    raise
-                log.warning("%s (palate study forget, %s)", error, rater)
-            return self.page("note.html", name="deleted")
-        if visit.step == "consent":
-            self.store.consent(rater)
-        elif visit.step == "about":
-            chosen = [int(values[f"trait-{k}"]) for k in range(len(self.plan.traits))]
-            traits = zip(self.plan.traits, chosen, strict=True)
-            self.store.set_traits(rater, {it.name: it.options[k] for it, k in traits})
-        elif question and visit.step == "practice":
+        token, state, step, n, question = visit
+        if step == "stop":
+            return self._delete(visit)
+        if step == "consent":
+            self.store.consent(state.rater)
+        elif step == "about":
+            traits = {it.name: values[f"trait-{k}"] for k, it in enumerate(self.plan.traits)}
+            self.store.set_traits(state.rater, traits)
+        elif step == "practice" and question:
             if values["choice"] != question.expected and "again" not in values:
                 return self._show(visit, {**values, "again": "1"}, notice="practice_again")
-            self.store.pass_practice(rater, max(n, visit.state.practice))
-            return go(self._path(visit.token, "practice", n))
+            self.store.pass_practice(state.rater, max(n, state.practice))
+            return go(self._path(token, step, n))
         elif question:
-            seconds = _seconds_since(values.get("since", ""))
-            self.store.save(rater, n - 1, question.to_answer(values, seconds))
-            return self._on(visit.token, n)
-        return self._on(visit.token)
+            answer = question.to_answer(values, _seconds_since(values.get("since", "")))
+            self.store.save(state.rater, n - 1, answer)
+        return self._on(token, n)
+
+    def _delete(self, visit: Visit) -> Response:
+        try:
+            self.store.delete(visit.state.rater)
+        except ResourceError as error:
+            if self.store.rater(visit.token):
+                raise
+            log.warning("%s (palate study forget, %s)", error, visit.state.rater)
+        return self.page("note.html", name="deleted")
 
     def _show(
         self, visit: Visit, values: Mapping[str, str], status: int = 200, **more: object
     ) -> Response:
         """Return the page of a step; its template bears the step's name."""
-        token, state, step, n, question = visit
-        explained = step == "practice" and n <= state.practice
-        back = {"items": n, "end": state.next_position + 1}.get(step, 0)
-        earlier = self._first(state, range(back - 1, 0, -1))
-        return self.page(
-            f"{step}.html",
-            status,
-            root=self._path(token),
-            state=state,
-            n=n,
-            question=question,
-            values={"since": f"{time.time():.3f}", **values},
-            explained=explained,
-            practice=len(self._practice),
-            earlier=earlier and self._path(token, "items", earlier),
-            onward=self._onward,
-            **more,
-        )
+        state, step, n = visit[1:4]
+        before = {"items": n, "end": state.next_position + 1}.get(step, 0)
+        earlier = self._first(state, range(before - 1, 0, -1))
+        more |= {"values": {"since": f"{time.time():.3f}", **values}, "onward": self._onward}
+        more |= {"explained": step == "practice" and n <= state.practice, **visit._asdict()}
+        more |= {"earlier": earlier and self._path(visit.token, "items", earlier)}
+        more |= {"root": self._path(visit.token), "practice": len(self._practice)}
+        return self.page(f"{step}.html", status, **more)
 
     def _visit(self, token: str, step: str, number: str) -> Visit:
         """Return where a request stands; raise what is answered where it may not."""
         n = int(number) if number.isdecimal() and len(number) < 7 else -1
-        state = self._state(token)
-        if step == "stop" and n == 0:
-            return Visit(token, state, step)
-        here, question = self._place(state), None
-        if step not in STEPS or (n > 0) != (step in STEPS[2:4]):
-            raise HTTPException(404)
-        if (place := (STEPS.index(step), n)) > here and place[0] > here[0]:
+        state, question = self._state(token), None
+        here = self._place(state)
+        place = (STEPS.index(step) if step in STEPS else -1, n)
+        if place[0] > here[0]:
             raise HTTPException(303, headers={"Location": self._path(token)})
-        if step == "practice":
-            question = self._practice[n - 1] if n <= len(self._practice) else None
-        elif step == "items":
+        if step == "items" and place <= here:
             question = self._question(state, n)
-        if place > here or (n and question is None):
+        elif step == "practice" and place <= here:
+            question = dict(enumerate(self._practice, 1)).get(n)
+        if step not in (*STEPS, "stop") or (question is None if step in NUMBERED else n):
             raise HTTPException(404)
         return Visit(token, state, step, n, question)
 
@@ -185,7 +174,7 @@ class StudyPages:
         state = self._state(token)
         step, n = self._place(state)
         later = range(after + 1, state.next_position + 2) if after else ()
-        if (following := self._first(state, later)) is not None:
+        if following := self._first(state, later):
             step, n = STEPS.index("items"), following
         return go(self._path(token, STEPS[step], n))
 
@@ -204,4 +193,4 @@ def _seconds_since(text: str) -> float | None:
         seconds = time.time() - float(text)
     except ValueError:
         return None
-    return seconds if 0 <= seconds <= DAY else None
+    return seconds if 0 <= seconds < float("inf") else None
