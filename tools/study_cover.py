@@ -28,7 +28,7 @@ from palate.metrics import Clusters, equivalence_power, rater_agreement
 from palate.reports import Form, Table, render
 from palate.seeding import rng
 from palate.study import DIMENSIONS
-from palate.study.agreement.quality import Rated, equal_quality
+from palate.study.agreement.quality import RatingDifference, equal_quality
 
 RATERS, SPREADS = (3, 6, 12, 24), (0.08, 0.3)
 PAIRS, PER_PAIR, MARGIN = 100, 3, 0.25
@@ -66,10 +66,10 @@ class World(NamedTuple):
         apart = self.ratings[:, 0] - self.ratings[:, 1]
         rows = counts[self.rater]
         columns = (apart[rows], self.rater[rows], self.pair[rows])
-        pairs = [Rated(*row) for row in zip(*(c.tolist() for c in columns), strict=True)]
+        pairs = [RatingDifference(*row) for row in zip(*(c.tolist() for c in columns), strict=True)]
         n_checks = max(CHECKS, -(-self.excluded.size * CHECKS // PER_PAIR))
         checks = [
-            Rated(float(self.checks[r, k]), int(r), int(r * CHECKS + k) % n_checks)
+            RatingDifference(float(self.checks[r, k]), int(r), int(r * CHECKS + k) % n_checks)
             for r in np.flatnonzero(counts)
             for k in range(CHECKS)
         ]

@@ -62,20 +62,21 @@ ratings from 1 to 5: 4 raters
 
 α: Krippendorff's; a unit is an answer.
 
-equally good, within 0.5 points?: 4 raters
+equal quality, within 0.5 points: 4 raters
 
-               figure               n             value [95 %]       p                                   finding
- ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
- correctness   chosen − rejected   32   +0.156 [−0.314, 0.626]   0.051   not shown: the value is near the margin
+               figure               n             value [95 %]       p     finding
+ ─────────────────────────────────────────────────────────────────────────────────
+ correctness   chosen − rejected   32   +0.156 [−0.314, 0.626]   0.051   not shown
  correctness   on checks           16    +2.625 [1.967, 3.283]       –
 
- relevance     chosen − rejected   32   +0.156 [−0.314, 0.626]   0.051   not shown: the value is near the margin
+ relevance     chosen − rejected   32   +0.156 [−0.314, 0.626]   0.051   not shown
  relevance     on checks           16    +2.625 [1.967, 3.283]       –
 
- helpfulness   chosen − rejected   32   +0.156 [−0.314, 0.626]   0.051   not shown: the value is near the margin
+ helpfulness   chosen − rejected   32   +0.156 [−0.314, 0.626]   0.051   not shown
  helpfulness   on checks           16    +2.625 [1.967, 3.283]       –
 
 p: the larger of two one-sided tests.
+correctness; relevance; helpfulness: not shown: the value is near the margin.
 
 choices, with the excluded: 5 raters
 
@@ -105,20 +106,21 @@ ratings from 1 to 5, with the excluded: 5 raters
 
 α: Krippendorff's; a unit is an answer.
 
-equally good, within 0.5 points?, with the excluded: 5 raters
+equal quality, within 0.5 points, with the excluded: 5 raters
 
-               figure               n             value [95 %]       p                                   finding
- ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
- correctness   chosen − rejected   32   +0.156 [−0.314, 0.626]   0.051   not shown: the value is near the margin
+               figure               n             value [95 %]       p     finding
+ ─────────────────────────────────────────────────────────────────────────────────
+ correctness   chosen − rejected   32   +0.156 [−0.314, 0.626]   0.051   not shown
  correctness   on checks           20    +2.700 [2.135, 3.265]       –
 
- relevance     chosen − rejected   32   +0.156 [−0.314, 0.626]   0.051   not shown: the value is near the margin
+ relevance     chosen − rejected   32   +0.156 [−0.314, 0.626]   0.051   not shown
  relevance     on checks           20    +2.700 [2.135, 3.265]       –
 
- helpfulness   chosen − rejected   32   +0.156 [−0.314, 0.626]   0.051   not shown: the value is near the margin
+ helpfulness   chosen − rejected   32   +0.156 [−0.314, 0.626]   0.051   not shown
  helpfulness   on checks           20    +2.700 [2.135, 3.265]       –
 
 p: the larger of two one-sided tests.
+correctness; relevance; helpfulness: not shown: the value is near the margin.
 
 to adjudicate
 
@@ -141,7 +143,7 @@ to 5: correctness percent 0.406 [0.216, 0.597]; correctness α ordinal 0.416 [�
 correctness α interval 0.405 [−0.286, 1.000]; relevance percent 0.406 [0.216, 0.597]; relevance α
 ordinal 0.416 [−0.249, 1.000]; relevance α interval 0.405 [−0.286, 1.000]; helpfulness percent 0.406
 [0.216, 0.597]; helpfulness α ordinal 0.416 [−0.249, 1.000]; helpfulness α interval 0.405
-[−0.286, 1.000]. α: Krippendorff's; a unit is an answer. Equally good, within 0.5 points?:
+[−0.286, 1.000]. α: Krippendorff's; a unit is an answer. Equal quality, within 0.5 points:
 correctness chosen − rejected +0.156 [−0.314, 0.626], p 0.051, not shown: the value is near the
 margin; correctness on checks +2.625 [1.967, 3.283]; relevance chosen − rejected +0.156
 [−0.314, 0.626], p 0.051, not shown: the value is near the margin; relevance on checks +2.625

@@ -13,14 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from statsmodels.stats.weightstats import ttost_paired
 
-from palate.errors import RunError, UsageError
+from palate.errors import DataError, RunError, UsageError
 from palate.records import Outcome
 from palate.runs import Run, Summary, VerdictRow, Verdicts, load, load_all
 from palate.runs.summary import ReportedEstimate
 from palate.study import AnswerRow
 from palate.study.agreement import Agreement, Figure, Panel, agreement
 from palate.study.agreement.panels import panel
-from palate.study.agreement.quality import BLIND, BY_LAW, Rated, equal_quality
+from palate.study.agreement.quality import BLIND, BY_LAW, RatingDifference, equal_quality
 from palate.study.agreement.scorers import beside_people
 from study.planted_answers import OTHER, answer, check, exchanged, panel_of
 
@@ -98,16 +98,20 @@ def test_exchanging_the_answers_of_any_items_changes_no_figure(
 def test_with_a_rater_and_a_pair_of_its_own_each_it_is_ttost_paired(
     rated: list[tuple[int, int]], margin: float
 ) -> None:
-    pairs = [Rated(float(a - b), k, k) for k, (a, b) in enumerate(rated)]
+    pairs = [RatingDifference(float(a - b), k, k) for k, (a, b) in enumerate(rated)]
     found, _ = equal_quality(pairs, [], "relevance", margin)
     chosen, rejected = (np.array(column, dtype=float) for column in zip(*rated, strict=True))
     expected, *_ = ttost_paired(chosen, rejected, -margin, margin)
     assert found.p == pytest.approx(float(expected), abs=1e-9)
 
 
-def spread(mean: float, raters: int = 12, pairs: int = 10) -> list[Rated]:
+def spread(mean: float, raters: int = 12, pairs: int = 10) -> list[RatingDifference]:
     wiggle = (-1.0, 0.0, 1.0)
-    return [Rated(mean + wiggle[(r + p) % 3], r, p) for r in range(raters) for p in range(pairs)]
+    return [
+        RatingDifference(mean + wiggle[(r + p) % 3], r, p)
+        for r in range(raters)
+        for p in range(pairs)
+    ]
 
 
 def test_equal_quality_needs_raters_who_tell_their_checks_apart() -> None:
@@ -125,7 +129,7 @@ def test_equal_quality_needs_raters_who_tell_their_checks_apart() -> None:
 
 
 def test_three_and_three_of_everybody_is_no_equality() -> None:
-    alike = [Rated(0.0, r, p) for r in range(6) for p in range(20)]
+    alike = [RatingDifference(0.0, r, p) for r in range(6) for p in range(20)]
     found, _ = equal_quality(alike, alike, "helpfulness", 0.25)
     assert (found.estimate.value, found.p) == (0, None)
     assert found.finding == "not shown: all values are alike"
@@ -135,7 +139,7 @@ def test_mirrored_couples_are_not_tested() -> None:
     rows = [row.model_copy(update={"gold": "both"}) for row in panel_of(3, 4, 0, checks=0)]
     found = figures_of(panel(rows, [], 0.25))
     assert found["correctness", "chosen − rejected"].finding == BY_LAW
-    assert found["none", "as the gold"].estimate.value is None
+    assert ("none", "as the gold") not in found
 
 
 def test_figures_of_choices_by_context_and_of_ratings_by_dimension() -> None:
@@ -247,8 +251,10 @@ def test_every_figure_is_there_with_and_without_the_excluded(
     file = write(tmp_path / "answers.jsonl", rows)
     result = agreement(file, root=tmp_path / "runs")
     summary = result.summary
-    assert (summary.excluded, summary.checks, summary.failed) == (1, 20, 4)
-    assert [each.raters for each in summary.panels] == [4, 5]
+    assert summary.excluded == 1
+    assert [(each.raters, each.items, each.answers) for each in summary.panels] == [
+        (4, 10, 40), (5, 10, 50),
+    ]  # fmt: skip
     kept = [row for row in rows if not row.excluded]
     assert summary.panels == (panel(kept, [], 0.25), panel(rows, [], 0.25))
     alone = agreement(write(tmp_path / "kept.jsonl", kept), root=None).summary
@@ -283,16 +289,26 @@ def test_refusals(rows: list[AnswerRow], tmp_path: Path) -> None:
     for margin in (0.0, -1.0):
         with pytest.raises(UsageError, match=r"--margin .* the margin is only above 0"):
             agreement(file, margin=margin)
-    with pytest.raises(RunError, match="cannot be read"):
+    with pytest.raises(DataError, match="cannot be read"):
         agreement(file, root=None)
     write(file, [row for row in rows if row.kind == "check"])
     with pytest.raises(UsageError, match="nobody has answered an item yet"):
         agreement(file, root=None)
     write(file, [*rows, rows[3]])
-    with pytest.raises(UsageError, match=r"r03 answers item .* twice"):
+    with pytest.raises(UsageError, match=r"r03 answers item .* 2 times"):
         agreement(file, root=None)
     with pytest.raises(RunError, match="no such folder"):
         agreement(write(file, rows), [tmp_path / "no-runs"], root=None)
+
+
+def test_where_all_are_excluded_the_second_panel_tells(
+    rows: list[AnswerRow], tmp_path: Path
+) -> None:
+    nobody = [row.model_copy(update={"excluded": True}) for row in rows]
+    result = agreement(write(tmp_path / "answers.jsonl", nobody), root=None)
+    empty, everybody = result.summary.panels
+    assert (empty.raters, empty.figures, result.rows) == (0, (), ())
+    assert everybody == panel(rows, [], 0.25)
 
 
 def test_exchange_of_planted_rows_is_its_own_inverse() -> None:

@@ -1,4 +1,4 @@
-"""How far raters agree: percent agreement and Krippendorff's α, with jackknife intervals.
+"""Percent agreement and Krippendorff's α of raters, with jackknife intervals.
 
 From counts c (units × values) of the units with m ≥ 2 values:
 

@@ -79,7 +79,7 @@ def paragraph(summary: AgreementSummary) -> str:
     panel, most = summary.panels[0], summary.most_failed_checks
     rule = "too many checks" if most is None else f"more than {most} checks"
     told = [
-        f"{panel.raters:,} people gave {panel.answers:,} answers to {summary.items:,} items. "
+        f"{panel.raters:,} people gave {panel.answers:,} answers to {panel.items:,} items. "
         f"Left out since they failed {rule}: {summary.excluded:,}."
     ]
     for group, (title, note) in TITLES.items():

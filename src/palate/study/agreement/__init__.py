@@ -1,4 +1,4 @@
-"""How far a study's raters agree, and whether they find two sets of answers equally good."""
+"""Agreement of a study's raters, and equal quality of two sets of answers."""
 
 from palate.study.agreement.measure import agreement
 from palate.study.agreement.result import Agreement, AgreementSummary, Figure, Panel

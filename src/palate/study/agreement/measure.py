@@ -38,7 +38,8 @@ def agreement(
     Raises:
         UsageError: where nobody has answered, for another margin than the plan's, and for runs that
             scored no item of two raters.
-        RunError: where there is no study, no file of answers, or no run.
+        RunError: where there is no study, or no run.
+        DataError: for a file of answers that cannot be read.
     """
     path = Path(source)
     study = read_study(path) if path.is_dir() else None
@@ -48,33 +49,29 @@ def agreement(
         raise UsageError(f"--margin {margin:g}: the margin is {fixed}")
     bound = plan.margin if plan else margin or MARGIN
     answers = read_answers(study or path)
-    pairs = counted(answers)
-    if not pairs:
+    given = Counter((answer.rater, answer.item) for answer in counted(answers))
+    if not given:
         raise UsageError(f"{path}: nobody has answered an item yet")
-    (twice, n), *_ = Counter((answer.rater, answer.item) for answer in pairs).most_common(1)
-    if n > 1:
-        raise UsageError(f"{path}: {twice[0]} answers item {twice[1]} twice; leave one of them")
-    loaded = load_runs(runs) if runs else []
-    kept = [answer for answer in answers if not answer.excluded]
-    panels = [panel(some, loaded, bound) for some in (kept, answers)]
+    (rater, item), times = given.most_common(1)[0]
+    if times > 1:
+        raise UsageError(f"{path}: {rater} answers item {item} {times} times; leave one of them")
+    # A run of people holds the very answers that it would be held against.
+    loaded = [run for run in load_runs(runs) if not run.summary.scorer.startswith("people:")]
+    included = [answer for answer in answers if not answer.excluded]
+    panels = [panel(some, loaded, bound) for some in (included, answers)]
     if loaded and not any(figure.group == "scorers" for figure in panels[1].figures):
         raise UsageError(
             "agreement: no run here scored an item of two raters; evaluate the benchmark of the "
             "study under its contexts"
         )
-    checks = [answer for answer in answers if answer.kind == "check"]
     summary = AgreementSummary(
         study=path.resolve().stem,
         benchmark=plan.benchmark if plan else path.stem,
         margin=bound,
         most_failed_checks=plan.most_failed_checks if plan else None,
         excluded=len({answer.rater for answer in answers if answer.excluded}),
-        skipped=sum(answer.kind == "pair" and answer.choice == "skip" for answer in answers),
-        checks=len(checks),
-        failed=sum(answer.choice != answer.expected for answer in checks),
-        items=len({answer.item for answer in pairs}),
-        panels=tuple(panels[: 1 + (len(kept) < len(answers))]),
-        retest=retest_report(kept, days=days),
+        panels=tuple(panels[: 1 + (len(included) < len(answers))]),
+        retest=retest_report(included, days=days),
     )
     folder = None
     if root is not None:
@@ -87,7 +84,7 @@ def agreement(
             "runs": [[*run.cell, *run.fingerprints] for run in loaded],
         }
         folder = Manifest.of(Agreement.kind, identity).renew(Path(root))
-    result = Agreement(summary, _items(kept), folder)
+    result = Agreement(summary, _items(included), folder)
     if folder is not None:
         result.save()
     return result

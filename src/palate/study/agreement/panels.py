@@ -44,8 +44,12 @@ def panel(answers: Sequence[AnswerRow], runs: Sequence[Run], margin: float) -> P
         rated_apart = (differences(answers, of, "pair"), differences(answers, of, "check"))
         figures += equal_quality(*rated_apart, of, margin)
     figures += beside_people(pairs, runs)
-    raters = {answer.rater for answer in pairs}
-    return Panel(raters=len(raters), answers=len(pairs), figures=tuple(figures))
+    return Panel(
+        raters=len({answer.rater for answer in pairs}),
+        items=len({answer.item for answer in pairs}),
+        answers=len(pairs),
+        figures=tuple(figures),
+    )
 
 
 def _agree(group: Group, of: str, told: Sequence[Value]) -> Iterator[Figure]:
@@ -56,7 +60,7 @@ def _agree(group: Group, of: str, told: Sequence[Value]) -> Iterator[Figure]:
         agreed = rater_agreement(values, units, rows, measure=measure, both_orders=choices)
         yield Figure.make(group, of, measure if measure == "percent" else f"α {measure}", agreed)
     if choices:
-        # Of a mirrored couple shown nothing, whose users chose oppositely, either is right.
         gold = [SIDES.get(answer.gold, math.nan) for answer in answers]
         right = clustered_mean((1 + np.multiply(values, gold)) / 2, rows)
-        yield Figure.make(group, of, "as the gold", right)
+        if right.value is not None:  # None where the users of every item chose oppositely
+            yield Figure.make(group, of, "as the gold", right)

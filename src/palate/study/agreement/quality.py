@@ -14,7 +14,7 @@ BLIND = "not shown: these raters are not shown to rate their checks apart by mor
 FINDINGS = {"shown": "equivalent", "refuted": "different"}
 
 
-class Rated(NamedTuple):
+class RatingDifference(NamedTuple):
     """The difference of an answer's two ratings, whose it is, and of which two answers."""
 
     difference: float
@@ -24,7 +24,7 @@ class Rated(NamedTuple):
 
 def differences(
     answers: Iterable[AnswerRow], dimension: str, kind: Literal["pair", "check"]
-) -> list[Rated]:
+) -> list[RatingDifference]:
     """Return chosen less rejected of pairs, or expected less other of checks."""
     rated = []
     for row in answers:
@@ -32,12 +32,15 @@ def differences(
         if row.kind == kind and not row.again and side not in {None, "both"} and row.ratings:
             first, second = row.ratings[dimension]
             apart = float(first - second if side == "first" else second - first)
-            rated.append(Rated(apart, row.rater, row.pair))
+            rated.append(RatingDifference(apart, row.rater, row.pair))
     return rated
 
 
 def equal_quality(
-    pairs: Sequence[Rated], checks: Sequence[Rated], dimension: str, margin: float
+    pairs: Sequence[RatingDifference],
+    checks: Sequence[RatingDifference],
+    dimension: str,
+    margin: float,
 ) -> tuple[Figure, Figure]:
     """Test that the mean difference of pairs is within the margin, clustered by rater and pair.
 
@@ -59,7 +62,7 @@ def equal_quality(
     )
 
 
-def _mean(rated: Sequence[Rated]) -> Estimate:
+def _mean(rated: Sequence[RatingDifference]) -> Estimate:
     values, raters, pairs = zip(*rated, strict=True) if rated else ((), (), ())
     most = float(HIGHEST - LOWEST)
     rows = Clusters.of(raters, questions=pairs)

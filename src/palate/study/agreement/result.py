@@ -45,6 +45,7 @@ class Panel(Record):
     """Every figure of some raters."""
 
     raters: int
+    items: int
     answers: int
     """Without those skipped, checks, and what was asked again."""
     figures: tuple[Figure, ...]
@@ -61,11 +62,6 @@ class AgreementSummary(Record):
     """Who failed more is excluded; None where no plan was read."""
     excluded: int
     """Raters."""
-    skipped: int
-    """Answers that say nothing; left out."""
-    checks: int
-    failed: int
-    items: int
     panels: tuple[Panel, ...]
     """Without the excluded; then with them, where there are any."""
     retest: RetestReport | None
