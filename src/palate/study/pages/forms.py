@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import Annotated, NamedTuple
+from urllib.parse import parse_qsl
 
 from fastapi import Depends, HTTPException, Request
-from starlette.formparsers import FormParser, MultiPartException
 
 MOST_BYTES, MOST_FIELDS = 64 * 1024, 64
 URLENCODED = "application/x-www-form-urlencoded"
@@ -32,21 +32,16 @@ class PostedFields(NamedTuple):
 async def _read(request: Request) -> PostedFields:
     if request.headers.get("content-type", URLENCODED).partition(";")[0].strip() != URLENCODED:
         raise HTTPException(415)
-
-    async def limited() -> AsyncGenerator[bytes]:
-        taken = 0
-        async for part in request.stream():
-            taken += len(part)
-            if taken > MOST_BYTES:
-                raise HTTPException(413)
-            yield part
-
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > MOST_BYTES:
+            raise HTTPException(413)
     try:
-        form = await FormParser(request.headers, limited(), max_fields=MOST_FIELDS).parse()
-    except MultiPartException as error:
+        pairs = parse_qsl(body.decode("utf-8", "replace"), True, max_num_fields=MOST_FIELDS)
+    except ValueError as error:
         raise HTTPException(422) from error
-    values = {name: str(value) for name, value in form.multi_items()}
-    return PostedFields(values, len(values) < len(form.multi_items()))
+    return PostedFields(dict(pairs), len(dict(pairs)) < len(pairs))
 
 
 Posted = Annotated[PostedFields, Depends(_read)]
