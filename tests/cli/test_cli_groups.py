@@ -131,7 +131,7 @@ def test_mirrored_sets_are_told_in_one_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--by", "age"), "--by age: write subset, category or trait:NAME"),
+        (("--by", "age"), "--by age: write subset, category, month or trait:NAME"),
         (("--by", "trait:town"), "no trait 'town' (traits: age)"),
         (("-b", "tasting", "--target", "rating"), "tasting has no ratings"),
         (("--target", "stars"), "stars"),

@@ -85,28 +85,29 @@ def accuracies(report: dict[str, Any]) -> dict[str, float]:
 def test_older_states_fall_behind_in_the_team_whose_taste_turned(loop: Path) -> None:
     old = groups(loop, "old", "trait:team", "--since", TURN)
     new = groups(loop, "new", "trait:team", "--since", TURN)
-    assert accuracies(old)["red"] < 0.1 < 0.9 < accuracies(old)["blue"]
-    assert min(accuracies(new).values()) > 0.9
+    assert accuracies(old)["red"] < 0.15
+    assert accuracies(old)["blue"] > 0.85
+    assert min(accuracies(new).values()) > 0.85
     gap = old["largest_gap"]
     assert (gap["a"], gap["b"]) == ("blue", "red")
     assert gap["low"] > 0.7
-    assert abs(new["largest_gap"]["value"]) < 0.1
+    assert abs(new["largest_gap"]["value"]) < 0.15
 
 
 def test_the_month_in_which_it_turned_is_named(loop: Path) -> None:
     report = groups(loop, "old", "month")
     months = accuracies(report)
     assert list(months) == ["2026-01", "2026-02", "2026-03", "2026-04"]
-    assert min(months["2026-01"], months["2026-02"]) > 0.9
+    assert min(months["2026-01"], months["2026-02"]) > 0.85
     assert max(months["2026-03"], months["2026-04"]) < 0.6
     gap = report["largest_gap"]
     assert gap["a"] < "2026-03" <= gap["b"]
     assert gap["p_holm"] < 0.05
     before = groups(loop, "old", "trait:team", "--until", TURN)
-    assert min(accuracies(before).values()) > 0.9
+    assert min(accuracies(before).values()) > 0.85
 
 
 def test_newer_states_fall_behind_in_no_month(loop: Path) -> None:
     months = accuracies(groups(loop, "new", "month", "--since", TURN))
     assert set(months) == {"2026-03", "2026-04"}
-    assert min(months.values()) > 0.9
+    assert min(months.values()) > 0.85

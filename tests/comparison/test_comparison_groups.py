@@ -255,7 +255,7 @@ def test_mirrored_couples_get_a_line_and_no_figure() -> None:
 def test_what_is_refused(runs: tuple[Run, Run]) -> None:
     none, shown = runs
     for wrong in ("", "trait:", "age", "categories"):
-        with pytest.raises(UsageError, match=r"subset, category or trait:NAME"):
+        with pytest.raises(UsageError, match=r"subset, category, month or trait:NAME"):
             by_group(none, wrong)
     with pytest.raises(BenchmarkError, match=r"no trait 'town' \(traits: age\)"):
         check_by("trait:town", PAIRS)
