@@ -28,7 +28,7 @@ def teas(tmp_path: Path) -> Path:
         for k in range(100)
     ]  # fmt: skip
     write(tmp_path / "teas.jsonl", rows)
-    asked = [
+    asked: list[dict[str, object]] = [
         {"id": f"q{k}", "question": f"What of {k}?", "responses": [f"{k}: {x}" for x in "abc"]}
         for k in range(60)
     ]

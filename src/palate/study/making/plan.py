@@ -10,7 +10,7 @@ from palate.comparison.grid import POSTS
 from palate.contexts import NOTHING, build_context, refuse_other_draws
 from palate.errors import UsageError
 from palate.records import Settings
-from palate.session import Session, default_session
+from palate.session import default_session
 from palate.study.folder import Study
 from palate.study.making.checks import make_checks
 from palate.study.making.items import make_items
@@ -18,10 +18,7 @@ from palate.study.making.lists import assign_checks, assign_items, order_lists
 from palate.study.making.page_texts import PageTexts, read_page_texts
 from palate.study.records import StudyPlan
 
-BOUNDS = (
-    *(("per_pair", 1, 1000), ("margin", 0.01, 2)),
-    *(("checks", 0, 100), ("most_failed_checks", 0, 100)),
-)
+BOUNDS = {"per_pair": (1, 1000), "checks": (0, 100), "most_failed_checks": (0, 100)}
 
 
 @dataclass(frozen=True)
@@ -43,19 +40,14 @@ class StudyOptions:
     pages: PageTexts = field(default_factory=read_page_texts)
 
     def __post_init__(self) -> None:
-        for name, least, most in BOUNDS:
+        for name, (least, most) in {**BOUNDS, "margin": (0.01, 2)}.items():
             if not least <= getattr(self, name) <= most:
                 flag = name.replace("_", "-")
                 raise UsageError(f"--{flag} {getattr(self, name)}: expected {least} to {most}")
 
 
 def plan_study(
-    dataset: Dataset,
-    options: StudyOptions,
-    folder: Path | str,
-    *,
-    session: Session | None = None,
-    settings: Settings | None = None,
+    dataset: Dataset, options: StudyOptions, folder: Path | str, settings: Settings | None = None
 ) -> Study:
     """Return a study of a benchmark's pairs, which `write` puts into its folder.
 
@@ -70,10 +62,8 @@ def plan_study(
     settings = settings or Settings()
     seed, raters = settings.seed, options.raters
     usual = POSTS if any(row.profile for row in dataset.rows) else (NOTHING,)
-    built = [
-        build_context(spec, session or default_session(), settings)
-        for spec in options.contexts or usual
-    ]
+    session = default_session()
+    built = (build_context(spec, session, settings) for spec in options.contexts or usual)
     contexts = {context.spec: context for context in built}
     refuse_other_draws(contexts)
     items, gold = make_items(dataset, list(contexts.values()), seed)
