@@ -15,8 +15,7 @@ from statsmodels.stats.weightstats import ttost_paired
 
 from palate.errors import DataError, RunError, UsageError
 from palate.records import Outcome
-from palate.runs import Run, Summary, VerdictRow, Verdicts, load, load_all
-from palate.runs.summary import ReportedEstimate
+from palate.runs import ReportedEstimate, Run, Summary, VerdictRow, Verdicts, load, load_all
 from palate.study import AnswerRow
 from palate.study.agreement import Agreement, Figure, Panel, agreement
 from palate.study.agreement.panels import panel

@@ -7,9 +7,9 @@ from itertools import combinations
 
 import numpy as np
 
-from palate.metrics import Clusters, Estimate, clustered_mean, holm, paired_difference
+from palate.metrics import Clusters, Estimate, clustered_mean, paired_difference
 from palate.records import Outcome
-from palate.runs import Run
+from palate.runs import Run, holm_within
 from palate.study.agreement.result import Figure
 from palate.study.records import AnswerRow
 
@@ -41,7 +41,7 @@ def beside_people(answers: Sequence[AnswerRow], runs: Sequence[Run]) -> Iterator
             means = clustered_mean(scorer, rows), clustered_mean(people, rows)
             name = f"{run.summary.scorer} ({run.summary.context})"
             tested[name] = (*means, paired_difference(scorer, people, rows))
-    corrected = holm([difference.p for *_, difference in tested.values()])
+    corrected = holm_within([""] * len(tested), [last.p for *_, last in tested.values()])
     for (name, (with_rater, people, difference)), p in zip(tested.items(), corrected, strict=True):
         yield Figure.make("scorers", name, "with a rater", with_rater)
         yield Figure.make("scorers", name, "another rater", people)
