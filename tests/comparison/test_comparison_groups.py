@@ -34,6 +34,17 @@ class Counting:
             yield k, Scores(values=tuple(map(float, values)))
 
 
+DATES = {
+    "2026-03-31T23:30:00-02:00": "2026-04",
+    "2026-04-01T00:30+01:00": "2026-03",
+    "Tue, 31 Mar 2026 20:00:00 -0500": "2026-04",
+    "1774915200": "2026-03",
+    "2026-03": "2026-03",
+    "2025": "2025-01",
+}
+"""Dates in several forms and zones, and the months that they are of in UTC."""
+
+
 def benchmark(n_users: int = 30, each: int = 6) -> Dataset:
     """Users whose longer response is right in a share that depends on age and category.
 
@@ -59,6 +70,7 @@ def benchmark(n_users: int = 30, each: int = 6) -> Dataset:
                     category=category if k < 5 else "",
                     traits={"age": "old" if u % 2 else "young"} if u < 24 else {},
                     subset="even" if u % 4 else "odd",
+                    date=None if k == 5 else [*DATES][(u + k) % len(DATES)],
                     profile=[{"id": "p", "text": "I always take a"}],
                 )
             )
@@ -79,6 +91,7 @@ def runs() -> tuple[Run, Run]:
         ("trait:age", lambda p: p.traits.get("age", "")),
         ("category", lambda p: p.category),
         ("subset", lambda p: p.subset),
+        ("month", lambda p: DATES.get(p.date, "")),
     ],
 )
 def test_figures_are_those_of_the_rows_of_each_group(runs, by, label) -> None:  # type: ignore[no-untyped-def]

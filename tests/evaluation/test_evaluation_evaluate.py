@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pairs import pair_of
-from palate.benchmarks import Dataset, load_benchmark, mirrors
+from palate.benchmarks import Dataset, load_benchmark, mirrors, within
 from palate.comparison import gains_of, plan_grid, run_grid
 from palate.errors import BenchmarkError, PalateError, UsageError
 from palate.evaluation import Work, evaluate
@@ -299,6 +299,28 @@ def test_a_run_says_how_its_rows_were_chosen(tmp_path: Path) -> None:
     assert run.folder is not None
     assert run.summary.n_pairs == 6
     assert read_manifest(run.folder).identity["limit"] == 3
+
+
+def test_rows_of_some_days_have_a_folder_that_says_so(tmp_path: Path) -> None:
+    dated = tuple(
+        row.model_copy(update={"date": f"2026-0{1 + k // 48}-01"})
+        for k, row in enumerate(TASTING.rows)
+    )
+    folders = []
+    for since in (None, "2026-02", "2026-02-01T01:00+01:00", "2026-01"):
+        run = evaluate(within(replace(TASTING, rows=dated), since), "longest", root=tmp_path)
+        assert run.folder is not None
+        folders.append(run.folder)
+        identity = read_manifest(run.folder).identity
+        assert identity.get("since") == (since and since[:7] + "-01")
+        assert "until" not in identity
+    assert len({*folders}) == 3, "two forms of one moment are one window"
+
+
+def test_rows_without_dates_lie_where_they_always_lay(tmp_path: Path) -> None:
+    run = evaluate(TASTING, "longest", root=tmp_path)
+    assert run.folder == tmp_path / "tasting" / "longest" / "none-dba45d16"
+    assert all('"date"' not in row.line() for row in run.verdicts.rows)
 
 
 def test_a_foreign_manifest_under_the_root_is_passed_over(tmp_path: Path) -> None:

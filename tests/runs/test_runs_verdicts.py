@@ -42,6 +42,7 @@ rows = st.builds(
     lengths=st.tuples(st.integers(1, 10**6), st.integers(1, 10**6)),
     category=words,
     traits=st.dictionaries(words, words, max_size=2),
+    date=st.sampled_from([None, "2026-03", "Fri, 13 Nov 2015 22:10:00 -0500", "２０１５"]),
     ratings=st.one_of(st.none(), ratings),
 )
 many = st.lists(rows, max_size=30)
@@ -71,6 +72,15 @@ def test_columns_give_back_the_rows(given_rows: list[VerdictRow], chunk: int) ->
     expected = [[np.nan if o is None else o for o in row.orders] for row in both]
     np.testing.assert_array_equal(verdicts.orders, np.array(expected).reshape(-1, 2))
     assert verdicts.chosen_first.tolist() == [row.chosen_first for row in both]
+
+
+@given(st.lists(rows, min_size=1, max_size=30))
+def test_months_are_those_of_the_moment_in_utc(given_rows: list[VerdictRow]) -> None:
+    months = {"2026-03": "2026-03", "Fri, 13 Nov 2015 22:10:00 -0500": "2015-11", None: "",
+              "２０１５": "2015-01"}  # fmt: skip
+    codes, names = Verdicts(given_rows).by_id().month_codes
+    ordered = sorted(given_rows, key=lambda row: row.id)
+    assert [names[code] for code in codes] == [months[row.date] for row in ordered]
 
 
 @given(many)

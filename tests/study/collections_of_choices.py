@@ -24,10 +24,12 @@ def questions(n: int, *, responses: int = 2, topics: int = 3, **more: Any) -> Da
     ])  # fmt: skip
 
 
-def collection(dataset: Dataset | None = None, **options: Any) -> Study:
+def collection(
+    dataset: Dataset | None = None, folder: Path = Path("study"), **options: Any
+) -> Study:
     """Return a planned collection of 80 questions, of which 4 raters get 30 each."""
     dataset = questions(80) if dataset is None else dataset
-    return plan_collection(dataset, CollectOptions(**{"raters": 4, **options}), Path("study"))
+    return plan_collection(dataset, CollectOptions(**{"raters": 4, **options}), folder)
 
 
 def given(choice: str) -> Any:

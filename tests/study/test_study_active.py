@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,10 @@ from palate.learning.personal import Choices, PersonalModel
 from palate.records import Settings
 from palate.session import Session
 from palate.study.collecting import choose_next
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+
+import study_active
 
 WORDS = ("oak", "I", "you,", "why?", "now!", "12", "(so)", "long-winded", "NO", "and")
 
@@ -113,7 +118,7 @@ def test_skips_and_test_answers_teach_nothing(folder):
 
 
 def test_a_model_that_is_no_pref_or_was_changed_is_one_line(folder, tmp_path):
-    with pytest.raises(UsageError, match=r"is a bradley-terry; only a pref says what to ask"):
+    with pytest.raises(UsageError, match=r"a bradley-terry cannot choose; train a pref"):
         collection(model=str(folder / "bradley-terry"))
     mine = tmp_path / "mine"
     shutil.copytree(folder / "pref", mine)
@@ -155,3 +160,19 @@ def test_a_choice_among_many_pairs_takes_no_time(folder):
     for _ in range(20):
         chooser("r01", asked[:29])
     assert (process_time() - start) / 20 < 0.1
+
+
+def test_the_tool_prints_what_a_model_s_pairs_gain(monkeypatch, capsys):
+    sizes = {"QUESTIONS": 60, "HELD_OUT": 20, "OTHERS": 24, "CHOICES_EACH": 12}
+    for name, size in sizes.items():
+        monkeypatch.setattr(study_active, name, size)
+    monkeypatch.setattr(
+        sys, "argv", ["study_active.py", "--users", "5", "--seeds", "1", "--answers", "4"]
+    )
+    code = study_active.main()
+    lines = [line.split("|")[1:-1] for line in capsys.readouterr().out.splitlines()[4:]]
+    shares = np.array([[float(cell) for cell in line[1:4]] for line in lines[:1]])
+    assert ((shares > 0.3) & (shares < 1)).all()
+    assert (shares[:, 2] >= shares[:, :2].max(axis=1)).all(), "nobody is better than the truth"
+    low = float(lines[1][4].split("[")[1].split(",")[0])
+    assert code == (low <= 0)

@@ -46,6 +46,10 @@ class Dataset:
     """`only` where the pairs are the mirrored couples of a larger set."""
     limited: int | None = None
     """The limit they were drawn under."""
+    window: Mapping[str, str] = field(default_factory=dict)
+    """`since` and `until` where they were given: the days whose rows these are."""
+    halves_left_out: int = 0
+    """Rows of those days left out since the other row of their couple is of another day."""
     columns: Mapping[str, str] = field(default_factory=dict)
     order_as_in_file: bool = False
     """True where no date was read."""
@@ -53,10 +57,11 @@ class Dataset:
     """The layout that was read, column by column; None for the contract's own."""
     everyone: tuple[Question, ...] = ()
     """Rows that the users are gathered from, where they are more than `rows`: a limited or
-    mirrored set keeps the whole split's, so that who is whose stranger does not change."""
+    mirrored set, and one of some days, keeps the whole split's, so that who is whose stranger does
+    not change."""
     history: tuple[PreferencePair, ...] = ()
     """The users' past choices: the decided rows of the split `adapt` where another was selected.
-    `limit` and `mirrors` leave them alone."""
+    `limit` and `mirrors` leave them alone; `until` leaves out the later ones."""
     history_left_out: int = 0
     """Past choices left out because they are one of their user's evaluated pairs."""
 

@@ -8,6 +8,7 @@ from palate.benchmarks.benchmark import Benchmark, LoadOptions, read_dataset
 from palate.benchmarks.dataset import Dataset
 from palate.benchmarks.hub_files import HUB, hub_benchmark
 from palate.benchmarks.mirrors import mirrors
+from palate.benchmarks.window import Days, within
 from palate.data import is_readable, stem
 from palate.errors import BenchmarkError, SpecError, UsageError
 from palate.specs import Spec, load, registered
@@ -65,9 +66,14 @@ def load_benchmark(
     mirrored: str | None = None,
     limit: int | None = None,
     seed: int = 0,
+    since: str | None = None,
+    until: str | None = None,
     options: LoadOptions | None = None,
 ) -> Dataset:
     """Load what an evaluation reads: a benchmark's split, whole or its mirrored couples only.
+
+    With `since` rows from that day or moment on, with `until` rows before it; past choices, those
+    before `until`.
 
     >>> pairs = load_benchmark("tasting")
     >>> len(pairs.pairs), pairs.mirrored, len(pairs.couples)
@@ -77,6 +83,7 @@ def load_benchmark(
         raise UsageError(f"--mirrors {mirrored}: the one choice is only")
     if limit is not None and limit < 1:
         raise UsageError(f"--limit {limit}: expected 1 or more")
+    Days.of(since, until)  # what cannot be read is refused before anything is loaded
     if is_path(name):
         benchmark, subset = find_benchmark(name), None
     else:
@@ -87,7 +94,7 @@ def load_benchmark(
     pairs = benchmark.load(options, subset=subset).select(split)
     if mirrored == "only":
         pairs = mirrors(pairs, seed)
-    return pairs.limit(limit, seed)
+    return within(pairs, since, until).limit(limit, seed)
 
 
 def dataset_of(benchmark: str | Path | Dataset, seed: int = 0) -> Dataset:

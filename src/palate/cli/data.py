@@ -12,9 +12,9 @@ from typing import Annotated
 
 import typer
 
-from palate.benchmarks import Dataset, couple_votes, find_benchmark
+from palate.benchmarks import Dataset, couple_votes, find_benchmark, within
 from palate.cli.console import show_text, wrapped_text
-from palate.cli.data_options import LayoutReading
+from palate.cli.data_options import DatedLayoutReading
 from palate.cli.flatten import flatten_options
 from palate.construction.writing import check_output, rows_file
 from palate.data import layout_lines
@@ -31,7 +31,7 @@ def data(
         str | None, typer.Argument(help="File, folder or data set of the hub; none lists layouts.")
     ] = None,
     *,
-    reading: LayoutReading,
+    reading: DatedLayoutReading,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Write the rows, as palate's own JSONL.")
     ] = None,
@@ -43,6 +43,7 @@ def data(
     if output is not None:
         check_output(output)
     loaded = find_benchmark(file).load(replace(reading.options(), skip_bad_rows=True))
+    loaded = within(loaded, reading.since, reading.until)
     show_text("\n".join(_described(loaded)))
     if output is not None:
         with rows_file(output) as writer:
@@ -112,6 +113,9 @@ def _counts(loaded: Dataset, pairs: Sequence[PreferencePair]) -> Iterator[tuple[
     posts = [len(row.profile) for row in rows if row.profile]
     if posts:
         yield "posts", f"{sum(posts):,} in {len(posts):,} rows, {_span(sorted(posts))} each"
+    days = sorted(row.instant.start for row in rows if row.instant)
+    if days:
+        yield "dated", f"{len(days):,} rows, {days[0]:%Y-%m-%d} to {days[-1]:%Y-%m-%d}"
     turns = sum(bool(row.turns) for row in rows)
     if turns:
         yield "earlier turns", f"in {turns:,} rows"

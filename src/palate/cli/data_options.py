@@ -31,6 +31,14 @@ class RowReading:
 
 
 @dataclass(frozen=True)
+class DatedReading(RowReading):
+    """Of which days rows are read."""
+
+    since: flags.Since = None
+    until: flags.Until = None
+
+
+@dataclass(frozen=True)
 class LayoutReading(RowReading):
     """What is said of a layout that its columns do not tell."""
 
@@ -48,7 +56,12 @@ class LayoutReading(RowReading):
 
 
 @dataclass(frozen=True)
-class Loading(RowReading):
+class DatedLayoutReading(LayoutReading, DatedReading):
+    """Rows of any layout and of some days."""
+
+
+@dataclass(frozen=True)
+class Loading(DatedReading):
     """Which rows of a benchmark are read, and from where."""
 
     split: flags.Split = None
@@ -68,6 +81,8 @@ class Loading(RowReading):
             mirrored=self.mirrors,
             limit=limit,
             seed=seed,
+            since=self.since,
+            until=self.until,
             options=self.options(),
         )
 
@@ -90,7 +105,7 @@ class LoadingWithChoices(Loading):
         if self.choices is None:
             return loaded
         options = replace(self.options(), source=None)
-        past = load_benchmark(self.choices, split="all", options=options).pairs
+        past = load_benchmark(self.choices, split="all", until=self.until, options=options).pairs
         return [pairs.with_history(past) for pairs in loaded]
 
 

@@ -166,6 +166,9 @@ def _say_what_was_left_out(pairs: Dataset) -> None:
             "were asked with a response of one"
         )
         err.print(f"{pairs.name}: left out: {said}", style="yellow", markup=False)
+    if halves := pairs.halves_left_out:
+        rows = f"{_number(halves, 'row')} whose mirror row is of another day"
+        err.print(f"{pairs.name}: left out: {rows}", style="yellow", markup=False)
     if differing := pairs.couples_in_two_forms:
         err.print(
             f"{pairs.name}: {_number(differing, 'mirrored couple')} with texts that differ in "

@@ -115,6 +115,8 @@ def _words(benchmark: str, loading: LoadingWithChoices, devices: Devices) -> Ite
     given = {
         "--split": loading.split,
         "--mirrors": loading.mirrors,
+        "--since": loading.since,
+        "--until": loading.until,
         "--limit": loading.limit,
         "--choices": loading.choices,
         "--source": loading.source,

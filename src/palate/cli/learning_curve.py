@@ -12,7 +12,7 @@ from palate.benchmarks import load_benchmark
 from palate.cli import options as flags
 from palate.cli.compute_options import Devices
 from palate.cli.console import bars, show
-from palate.cli.data_options import RowReading
+from palate.cli.data_options import DatedReading
 from palate.cli.flatten import flatten_options
 from palate.reports import Form
 from palate.reports.kinds.learning_curve import tables as curve_tables
@@ -57,7 +57,7 @@ def learning_curve(
     drawn: ShotOptions,
     compared: BaselineOptions,
     devices: Devices,
-    reading: RowReading,
+    reading: DatedReading,
     mirrors: flags.Mirrors = None,
     output: flags.Root = Path("runs"),
     picture: flags.Picture = None,
@@ -67,7 +67,12 @@ def learning_curve(
     if picture is not None:
         check_picture(picture)
     pairs = load_benchmark(
-        benchmark, mirrored=mirrors, seed=devices.seed, options=reading.options()
+        benchmark,
+        mirrored=mirrors,
+        seed=devices.seed,
+        since=reading.since,
+        until=reading.until,
+        options=reading.options(),
     )
     with bars(default_session().ledger.progress) as display:
         curve = measure(

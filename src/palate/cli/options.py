@@ -61,6 +61,12 @@ Root = Annotated[Path, _output("-o", "--output", help="Folder under which runs a
 Split = Annotated[str | None, _data(help="Split to read; default test, where there is one.")]
 Mirrors = Annotated[str | None, _data(help="'only': the mirrored couples alone.")]
 Limit = Annotated[int | None, _data(help="A seeded draw of N rows (couples, on mirrors).")]
+Since = Annotated[
+    str | None, _data(metavar="DAY", help="Rows from this day or moment on; it is one of them.")
+]
+Until = Annotated[
+    str | None, _data(metavar="DAY", help="Rows and past choices before this day or moment.")
+]
 Seed = Annotated[int, _run(help="Seed of every draw.")]
 Dtype = Annotated[str | None, _local(help="float32, bfloat16 or float16 for local models.")]
 Device = Annotated[str | None, _local(help="Device for local models, e.g. cpu or cuda:0.")]
@@ -150,7 +156,7 @@ Retry = Annotated[bool, _endpoint("--retry-unscored", help="Ask again for unread
 Format = Annotated[Form, _output("--format", help="How results are printed.")]
 By = Annotated[
     list[str] | None,
-    _output("--by", help="Also by subgroup: subset, category or trait:NAME; may be repeated."),
+    _output("--by", help="Also by subgroup: subset, category, month or trait:NAME; repeat."),
 ]
 Against = Annotated[
     Target, _output("--target", help="rating: also against the ratings that users gave.")

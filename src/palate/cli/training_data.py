@@ -8,10 +8,10 @@ from typing import Annotated, Any
 
 import typer
 
-from palate.benchmarks import Dataset
+from palate.benchmarks import Dataset, within
 from palate.cli.compute_options import Devices
 from palate.cli.console import bars, err
-from palate.cli.data_options import RowReading
+from palate.cli.data_options import DatedReading
 from palate.learning import rows_to_learn, train
 from palate.learning.recipes import TrainedModel
 from palate.session import default_session
@@ -22,7 +22,7 @@ NewFolder = Annotated[Path, typer.Option("-o", "--output", help="New folder for 
 
 
 @dataclass(frozen=True)
-class RowsToRead(RowReading):
+class RowsToRead(DatedReading):
     """Which rows are learnt from."""
 
     split: Annotated[
@@ -32,6 +32,7 @@ class RowsToRead(RowReading):
     def load(self, data: str) -> Dataset:
         """Load them, and say which votes are left out because they are evaluated."""
         pairs = rows_to_learn(data, self.split, self.options())
+        pairs = within(pairs, self.since, self.until)
         if pairs.history_left_out:
             notice = (
                 f"{pairs.history_left_out} votes left out: their users cast them in another split "

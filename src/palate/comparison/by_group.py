@@ -33,13 +33,13 @@ Labels = tuple[NDArray[np.int64], list[str]]
 
 
 def by_group(run: Run, by: str, *, against: Run | None = None) -> SubgroupReport:
-    """Return a run's accuracy by `subset`, `category` or `trait:NAME`.
+    """Return a run's accuracy by `subset`, `category`, `month` or `trait:NAME`.
 
     Each group has its accuracy with the jackknife by user and question, its pairs and users, and
     its worst tenth of users; the largest gap between two groups of ten users or more is given
     with an interval and p, Holm-corrected over all such gaps. `against`, a run of the same
-    scorer, adds the share of users harmed. Groups are in alphabetical order; rows that name none
-    are counted.
+    scorer, adds the share of users harmed. Groups are in alphabetical order, months so in order of
+    time; they are those of UTC. Rows that name none are counted.
 
     Raises `UsageError` for another `by`, `BenchmarkError` where no row names a group.
 
@@ -91,15 +91,17 @@ def check_by(by: str, pairs: Dataset | None = None) -> None:
 
     >>> check_by("trait")
     Traceback (most recent call last):
-    palate.errors.UsageError: --by trait: write subset, category or trait:NAME
+    palate.errors.UsageError: --by trait: write subset, category, month or trait:NAME
     """
     trait = by.removeprefix(TRAIT) if by.startswith(TRAIT) else None
-    if by not in ("subset", "category") and not trait:
-        raise UsageError(f"--by {by}: write subset, category or trait:NAME")
+    if by not in ("subset", "category", "month") and not trait:
+        raise UsageError(f"--by {by}: write subset, category, month or trait:NAME")
     if pairs is None or pairs.mirrored or by == "subset":
         return
     if by == "category" and not any(pair.category for pair in pairs.pairs):
         raise BenchmarkError(f"{pairs.name} has no categories, so there is no --by category")
+    if by == "month" and not any(pair.date for pair in pairs.pairs):
+        raise BenchmarkError(f"{pairs.name} has no dates, so there is no --by month")
     known = {name for pair in pairs.pairs for name in pair.traits}
     if trait and trait not in known:
         listed = ", ".join(sorted(known)) or "none"
@@ -108,8 +110,11 @@ def check_by(by: str, pairs: Dataset | None = None) -> None:
 
 def _labels(verdicts: Verdicts, by: str) -> Labels:
     # Of each row the position of its group among the sorted names; -1 where it names none.
+    codes: NDArray[np.integer]
     if by == "subset":
         codes, texts = verdicts.subset_codes
+    elif by == "month":
+        codes, texts = verdicts.month_codes
     else:
         codes, labels = verdicts.label_codes
         trait = by.removeprefix(TRAIT)

@@ -24,8 +24,8 @@ def choice_row(
     >>> list(row)
     ['id', 'user_id', 'question', 'chosen', 'rejected', 'split', 'date']
     """
-    row = {"id": uuid4().hex, "user_id": user, "question": question, "chosen": chosen}
-    row |= {"rejected": rejected, "split": split, "date": date}
+    row: dict[str, Any] = {"id": uuid4().hex, "user_id": user, "question": question}
+    row |= {"chosen": chosen, "rejected": rejected, "split": split, "date": date}
     row |= {name: value for name, value in more.items() if value}
     if "turns" in row:
         row["turns"] = [turn.model_dump() for turn in more["turns"]]

@@ -101,7 +101,7 @@ def evaluated(
         "columns": dict(pairs.columns),
     }
     order = {"order": "as in file"} if pairs.order_as_in_file else {}
-    computed = job.computed(job.rows, Run.kind, progress, identity, **order)
+    computed = job.computed(job.rows, Run.kind, progress, identity, **order, **pairs.window)
     with computed as (computation, passes, folder):
         verdicts = Verdicts(verdict_rows(job, passes))
         steps = len(job.rows) * len(passes)

@@ -92,6 +92,7 @@ def _row(
         lengths=(len(pair.chosen), len(pair.rejected)),
         category=pair.category,
         traits=pair.traits,
+        date=pair.date,
         ratings=_rated(pair, position, scores),
     )
 

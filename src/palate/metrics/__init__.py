@@ -14,6 +14,7 @@ from palate.metrics.accuracy import (
     outcome_counts,
     strict_accuracy,
 )
+from palate.metrics.agreement import rater_agreement
 from palate.metrics.calibration import calibration
 from palate.metrics.clusters import Clusters
 from palate.metrics.equivalence import Equivalence, equivalence, equivalence_power
@@ -60,6 +61,7 @@ __all__ = [
     "paired_difference",
     "position_consistency",
     "rank_correlations",
+    "rater_agreement",
     "sign_flip_test",
     "sign_flip_tests",
     "smallest_sign_flip_p",

@@ -60,7 +60,7 @@ def _notes(most: RatingReport, short: Mapping[str, str]) -> Iterator[str]:
         yield f"{most.n_unrated:,} pairs without a rating left out."
     if most.n_undecided:
         yield (
-            f"{most.n_undecided:,} undecided rows left out: not rated, left out by --limit, "
+            f"{most.n_undecided:,} undecided rows left out: not rated, left out by days, --limit, "
             "--mirrors or past choices, or not scored for ratings (rate_undecided=True)."
         )
     yield from legend(short)

@@ -11,7 +11,7 @@ from palate.records import Outcome, Record
 from palate.runs.rated import RatedPair
 from palate.seeding import digest
 
-WHERE_GIVEN = ("share", "category", "traits", "ratings")
+WHERE_GIVEN = ("share", "category", "traits", "date", "ratings")
 """Fields that are written only where a row has them."""
 
 
@@ -47,6 +47,8 @@ class VerdictRow(Record):
     category: str = ""
     traits: Mapping[str, str] = {}
     """What the user said of themselves."""
+    date: str | None = None
+    """When the row was asked, as it came."""
     ratings: RatedPair | None = None
     """Where the user rated a response: the ratings and the scores."""
 

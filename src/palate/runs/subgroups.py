@@ -45,7 +45,7 @@ class SubgroupReport(Record):
     context: str
     oracle: bool = False
     by: str
-    """`subset`, `category` or `trait:NAME`."""
+    """`subset`, `category`, `month` or `trait:NAME`."""
     groups: tuple[SubgroupEstimate, ...] = ()
     """By name."""
     n_unlabelled: int = 0

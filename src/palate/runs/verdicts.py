@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from palate.metrics import Clusters
 from palate.metrics.clusters import compact
 from palate.records import Lazy, Outcome
+from palate.records.dates import instant_of
 from palate.runs.name_codes import NameCodes
 from palate.runs.rated import RatedColumns
 from palate.runs.row import VerdictRow
@@ -30,7 +31,7 @@ CREDITS = np.array([outcome.credit for outcome in OUTCOMES])
 
 
 class Verdicts:
-    """Rows as columns, 95 to 123 bytes a row; ids are those of the pairs, not copies."""
+    """Rows as columns, 96 to 124 bytes a row and a date's; ids are those of pairs, not copies."""
 
     ids: NDArray[np.object_]
     contents: NDArray[np.bytes_]
@@ -57,6 +58,7 @@ class Verdicts:
     _reason: NDArray[np.int32]
     _label: NDArray[np.int32]
     """Of category and traits together."""
+    _dates: NDArray[np.bytes_]
     _places: NDArray[np.int32]
     """Where the ratings of each row stand; empty where no row is rated."""
 
@@ -158,6 +160,14 @@ class Verdicts:
         parsed = map(json.loads, self._labels.names)
         return self._label, [(category, traits) for category, traits in parsed]
 
+    @cached_property
+    def month_codes(self) -> tuple[NDArray[np.int64], list[str]]:
+        """The number of each row's month in UTC, and the months by number; "" where undated."""
+        dates, codes = np.unique(self._dates, return_inverse=True)
+        instants = (instant_of(date.decode() or None) for date in dates.tolist())
+        months = ["" if instant is None else str(instant.start)[:7] for instant in instants]
+        return codes, months
+
     @property
     def subset_codes(self) -> tuple[NDArray[np.int32], list[str]]:
         """The number of each row's subset, and the subsets by number."""
@@ -251,6 +261,7 @@ class Verdicts:
             lengths=(chosen, rejected),
             category=category,
             traits=traits,
+            date=self._dates[k].decode() or None,
             ratings=None if place < 0 else self._rated.row(place),
         )
 
@@ -278,6 +289,7 @@ class Verdicts:
             "own_words": np.array([row.own_words for row in rows], "i4"),
             "lengths": np.array([row.lengths for row in rows], "i4").reshape(-1, 2),
             "_label": np.array([self._labels.code(_label(row)) for row in rows], "i4"),
+            "_dates": np.array([(row.date or "").encode() for row in rows], "S"),
             "_places": np.array([row.ratings is not None for row in rows], "?"),
             "ratings": np.array([each.ratings for each in rated], "f8").reshape(-1, 2),
             "scales": np.array([each.scale or NO_SCALE for each in rated], "f8").reshape(-1, 2),

@@ -19,6 +19,8 @@ from palate.construction import (
 )
 from palate.quality import QualityScore
 from palate.runs import Manifest
+from palate.study.agreement import agreement
+from study.planted_answers import panel_of
 
 SCORERS = ("longest", "shortest", "random")
 
@@ -94,6 +96,13 @@ def save_pairs(root: Path) -> None:
     PairsBuild(summary, (), manifest.renew(root / "pairs")).save()
 
 
+def save_agreement(root: Path) -> None:
+    answers = root / "people.jsonl"
+    rows = [row.model_dump_json() for row in panel_of(4, 12, 0)]
+    answers.write_text("".join(f"{row}\n" for row in rows), encoding="utf-8")
+    agreement(answers, root=root / "agreement")
+
+
 def save_every_kind(root: Path) -> None:
     save_uses(root / "uses")
     save_best_of_n(root)
@@ -101,5 +110,6 @@ def save_every_kind(root: Path) -> None:
     save_learning_curve(root)
     save_own_text(root)
     save_pairs(root)
+    save_agreement(root)
     few = load_benchmark("tasting", limit=12)
     audit(few, blind="longest", apart=0, scorers=["longest"], root=root / "audited")

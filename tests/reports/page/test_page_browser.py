@@ -26,6 +26,7 @@ HEADINGS = {
     "Does the benchmark predict it?": 1,
     "What an audit of the pairs says": 0,
     "How the pairs were made": 0,
+    "How far people agree": 0,
 }
 """The heading of every kind, and its least number of drawings."""
 NASTY = "</script><script>window.pwned=1</script><img src=x onerror=window.pwned=1> $\\frac{1}$"

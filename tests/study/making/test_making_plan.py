@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 from palate.benchmarks import Dataset, load_benchmark
 from palate.errors import BenchmarkError, UsageError
 from palate.study import StudyItem, read_study
-from palate.study.making import StudyOptions, plan_study, read_consent, read_page_texts
+from palate.study.making import StudyOptions, plan_study, read_page_texts
 
 TASTING = load_benchmark("tasting")
 
@@ -141,8 +142,8 @@ def test_one_question_can_be_asked_without_checks() -> None:
 
 def test_palates_own_texts_are_whole() -> None:
     texts = read_page_texts()
-    assert texts.texts["title"] and all(texts.texts.values())
-    assert read_consent().strip()
+    assert texts.traits and all(texts.texts.values())
+    assert texts.consent.strip()
 
 
 @pytest.mark.parametrize(
@@ -150,8 +151,7 @@ def test_palates_own_texts_are_whole() -> None:
     [
         ("title = 3", "cannot be read"),
         ("[texts", "cannot be read"),
-        ("[texts]\ntitle = 3", "texts.title: input should be a valid string"),
-        ("[texts]\nzzz = 'x'", "is missing|`texts.zzz` is unknown"),
+        ("[texts]\nsame = 3", "texts.same: input should be a valid string"),
         ("[texts]", "`texts.*` is missing"),
         ("[other]\n[texts]", "other: extra inputs are not permitted"),
         ("[texts]\n[[traits]]\nname = 'age'", "traits.0.question: field required"),
@@ -170,15 +170,23 @@ def test_texts_that_are_not_so(tmp_path: Path, toml: str, message: str) -> None:
 
 
 def test_texts_of_a_team(tmp_path: Path) -> None:
-    path = tmp_path / "texts.toml"
-    words = "".join(f'{name} = "Hello"\n' for name in read_page_texts().texts)
+    path, usual = tmp_path / "texts.toml", read_page_texts().texts
+    words = "".join(f"{name} = {json.dumps(text)}\n" for name, text in usual.items())
     age = '[[traits]]\nname = "age"\nquestion = "How old?"\noptions = ["young", "old"]\n'
     path.write_text(f"[texts]\n{words}{age}")
     texts = read_page_texts(path)
-    assert set(texts.texts.values()) == {"Hello"} and texts.traits[0].options == ("young", "old")
-    path.write_text(f"[texts]\n{words}{age}{age}")
-    with pytest.raises(UsageError, match="two traits have one name"):
-        read_page_texts(path)
+    assert texts.texts == usual and texts.traits[0].options == ("young", "old")
+    for toml, message in (
+        (f"[texts]\n{words}{age}{age}", "two traits have one name"),
+        (
+            words.replace('_expected = "b"', '_expected = "c"'),
+            "practice_1_expected`: expected a or b",
+        ),
+        (f"zzz = ''\n{words}", "`texts.zzz` is unknown"),
+    ):
+        path.write_text(toml if toml.startswith("[") else f"[texts]\n{toml}")
+        with pytest.raises(UsageError, match=message):
+            read_page_texts(path)
 
 
 @pytest.mark.parametrize(
@@ -190,7 +198,7 @@ def test_consent_that_is_none(tmp_path: Path, content: bytes | None, message: st
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(UsageError, match=f"--consent {path}: .*{message}"):
-        read_consent(path)
+        read_page_texts(consent=path)
 
 
 def test_an_item_is_the_same_whichever_answer_was_chosen() -> None:

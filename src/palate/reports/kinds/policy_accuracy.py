@@ -42,7 +42,7 @@ FEW = 10
 """Fewer scorers carry a warning."""
 WHENCE = {
     "adapt": "pairs of the split adapt",
-    "left out": "pairs that a limit or mirrors left out",
+    "left out": "pairs that a limit, days or mirrors left out",
     "set aside": "pairs set aside, which are not evaluated",
 }
 ALL_EQUAL = "all rewards, or all policies, are equally accurate, so nothing is ranked"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 
 from palate.benchmarks import Dataset
@@ -16,21 +16,20 @@ from palate.reports.table import Table
 from palate.study import Study
 from palate.words import shortened
 
-WIDTH, NAMED, LONGEST = 100, 3, 12
+WIDTH, NAMED, LONGEST, MOST_PAIRS = 100, 3, 12, 100_000
 RATER_SDS = (0.08, 0.3)
 """Spreads of raters, in points, between which real ones lie."""
-MOST_PAIRS = 100_000
 ASKS = {"better": "which is better, and ratings", "prefers": "which would this person prefer"}
 
 
 def tables(study: Study, dataset: Dataset) -> list[Table]:
     """Return what is asked of whom, the power of equivalence, and whose texts raters read."""
     if study.plan.mode == "judge":
-        return [_asked(study, dataset), *_power(study), *_readers(study, dataset)]
+        return [_lists(study, dataset), *_power(study), *_readers(study, dataset)]
     plan, n_test = study.plan, len(study.plan.lists[0])
     note = (
-        f"Each is asked {plan.per_rater} pairs: {plan.test_share:.0%} test pairs, in one order for "
-        f"all; {plan.again:.0%} an earlier one again; the rest "
+        f"Each is asked {plan.per_rater} pairs: {100 * plan.test_share:g} % test pairs, in one "
+        f"order for all; {100 * plan.again:g} % an earlier one again; the rest "
         + (f"chosen by {plan.model}." if plan.model else "drawn at random.")
     )
     rows = [["test", count(n_test)], ["adapt", count(len(study.items) - n_test)]]
@@ -38,75 +37,67 @@ def tables(study: Study, dataset: Dataset) -> list[Table]:
     return [Table(title, ["split", "pairs"], rows, [note], width=WIDTH)]
 
 
-def _asked(study: Study, dataset: Dataset) -> Table:
+def _lists(study: Study, dataset: Dataset) -> Table:
     plan, cells, notes = study.plan, [], []
     for context in plan.contexts:
         behind = [row for row in study.gold if row.context == context]
         name, items = context_name(context), {row.item for row in behind}
         asks = {ASKS[study.items[item].asks] for item in items}
         cells.append([name, *(asks or {"nothing"}), count(len(items)), count(len(behind))])
-        if left_out := {row.id for row in dataset.rows} - {row.row for row in behind}:
-            notes.append(
-                f"{len(left_out):,} rows have nothing to show under {name}: left out of it."
-            )
-    each = sum(entry.item in plan.checks for entry in plan.lists[0])
-    sizes = sorted({len(entries) - each for entries in plan.lists})
-    checks = (
-        f"Each gets {each} of {len(plan.checks)} checks too; who fails more than "
-        f"{plan.most_failed_checks} is excluded."
-    )
+        if left_out := len({row.id for row in dataset.rows} - {row.row for row in behind}):
+            notes.append(f"{left_out:,} rows have nothing to show under {name}: left out of it.")
+    n_each = sum(entry.item in plan.checks for entry in plan.lists[0])
+    sizes = " or ".join(str(n) for n in sorted({len(listed) - n_each for listed in plan.lists}))
     notes += [
-        f"Each item goes to {plan.per_pair} raters. A rater gets {' or '.join(map(str, sizes))} "
-        "items, and no pair of answers twice.",
-        checks if each else "There are no checks, so equivalence is never shown.",
+        f"Each item goes to {plan.per_pair} raters. A rater gets {sizes} items, and no pair of "
+        "answers twice.",
+        f"Each gets {n_each} of {len(plan.checks)} checks too; who fails more than "
+        f"{plan.most_failed_checks} is excluded.",
     ]
-    pairs = {study.items[row.item].pair for row in study.gold}
-    title = f"study of {plan.benchmark}: {len(pairs):,} pairs of answers, {plan.raters:,} raters"
+    n_pairs = len({study.items[row.item].pair for row in study.gold})
+    title = f"study of {plan.benchmark}: {n_pairs:,} pairs of answers, {plan.raters:,} raters"
     return Table(title, ["context", "asks", "items", "rows"], cells, notes, 2, width=WIDTH)
 
 
 def _power(study: Study) -> Iterator[Table]:
     plan = study.plan
     rated = {row.item for row in study.gold if study.items[row.item].asks == "better"}
-    title = f"power to show that chosen and rejected are rated alike, within {plan.margin:g} points"
-    if not rated:
-        yield Table(title, [], [], ["nothing is rated; -c none asks for ratings."], width=WIDTH)
+    if not (rated and plan.checks):
+        note = "none, for equivalence needs ratings (-c none) and checks."
+        yield Table("power", [], [], [note], width=WIDTH)
         return
-    n = len({study.items[item].pair for item in rated})
-
-    def power(raters: int, pairs: int, spread: float) -> float:
-        return equivalence_power(raters, pairs, plan.per_pair, margin=plan.margin, rater_sd=spread)
-
-    cells = []
+    n, cells = len({study.items[item].pair for item in rated}), []
     for sd in RATER_SDS:
-        raters = _least(partial(power, pairs=n, spread=sd), plan.per_pair * n)
-        pairs = _least(partial(power, plan.raters, spread=sd), MOST_PAIRS)
-        cells.append([Number(f"{sd:g}", sd), plain(power(plan.raters, n, sd)), raters, pairs])
-    mirrored = sum(len({row.chosen for row in study.gold_of[item]}) > 1 for item in rated)
+        power = partial(
+            equivalence_power, ratings_per_pair=plan.per_pair, margin=plan.margin, rater_sd=sd
+        )
+        raters = bisect_left(range(1, plan.per_pair * n + 1), POWER, key=partial(power, pairs=n))
+        pairs = bisect_left(range(1, MOST_PAIRS + 1), POWER, key=partial(power, plan.raters))
+        least = [
+            count(k + 1) if k < most else NONE
+            for k, most in ((raters, plan.per_pair * n), (pairs, MOST_PAIRS))
+        ]
+        cells.append([Number(f"{sd:g}", sd), plain(power(plan.raters, n)), *least])
     notes = [f"For a true difference of 0; {n:,} pairs × {plan.per_pair} ratings. –: no number is."]
-    if mirrored:
+    if mirrored := sum(len({row.chosen for row in study.gold_of[item]}) > 1 for item in rated):
         law = "there the difference is 0 by law, so nothing is to be tested"
         notes.append(f"{mirrored:,} of them are mirrored couples: {law}.")
+    title = f"power to show that chosen and rejected are rated alike, within {plan.margin:g} points"
     columns = ["spread of raters", "power", "raters for 0.8", "pairs for 0.8"]
     yield Table(title, columns, cells, notes, width=WIDTH)
-
-
-def _least(power: Callable[[int], float], most: int) -> Number:
-    n = bisect_left(range(1, most + 1), POWER, key=power) + 1
-    return count(n) if n <= most else NONE
 
 
 def _readers(study: Study, dataset: Dataset) -> Iterator[Table]:
     rows = (*dataset.everyone, *dataset.rows, *dataset.history)
     names = {user_key(row.user_id): row.user_id for row in rows}
     texts, users = set(), set()
-    for item, behind in study.gold_of.items():
-        askers, shown = {row.user for row in behind}, study.items[item].shown
-        texts |= {part.text for part in shown}
+    for name, behind in study.gold_of.items():
+        askers, item = {row.user for row in behind}, study.items[name]
+        texts |= {part.text for part in item.shown}
         # A stranger is among the users of an item, and asks nothing in it.
-        users |= {names[key] for key in {*study.items[item].users} - askers or askers if shown}
+        users |= {names[key] for key in {*item.users} - askers or askers if item.shown}
     if users:
-        first = [shortened(name, LONGEST) for name in sorted(users)[:NAMED]]
-        named = ", ".join([*first, "…"] if len(users) > NAMED else first)
-        note = f"{len(texts):,} texts of {len(users):,} users ({named}): be sure that you may."
+        first = ", ".join(shortened(name, LONGEST) for name in sorted(users)[:NAMED])
+        who = f"{len(users):,} users ({first}{', …' if len(users) > NAMED else ''})"
+        note = f"{len(texts):,} texts of {who}: be sure that you may."
         yield Table("raters will read", [], [], [note], width=WIDTH)

@@ -39,23 +39,17 @@ class RetestReport(Record):
 def retest_report(answers: Sequence[AnswerRow], *, days: float = 14) -> RetestReport | None:
     """Compare each repeat with its rater's answer to the pair before; None without repeats."""
     first = {(row.rater, row.item): row for row in answers if not row.again}
-    repeats = [
-        (first[row.rater, row.item], row)
-        for row in answers
-        if row.again and (row.rater, row.item) in first
-    ]
+    again = [row for row in answers if row.again and (row.rater, row.item) in first]
+    repeats = [(first[row.rater, row.item], row) for row in again]
     if not repeats:
         return None
     # Scorers are measured on decided choices, so theirs is the ceiling.
     decided = [both for both in repeats if not {row.choice for row in both} & {"same", "skip"}]
-    clusters = Clusters.of(
-        [row.rater for _, row in decided], questions=[row.pair for _, row in decided]
-    )
+    raters, pairs = [row.rater for _, row in decided], [row.pair for _, row in decided]
+    clusters = Clusters.of(raters, questions=pairs)
     changed = [float(before.choice != row.choice) for before, row in decided]
-    late = [
-        read_date(row.date).start - read_date(before.date).start > timedelta(days)
-        for before, row in decided
-    ]
+    dates = [[read_date(row.date).start for row in both] for both in decided]
+    late = [after - before > timedelta(days) for before, after in dates]
     agreement = clustered_mean([1 - value for value in changed], clusters)
     drift = group_gap(changed, late, clusters)
     a = None if agreement.value is None else max(0.5, agreement.value)

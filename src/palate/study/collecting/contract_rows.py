@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from palate.data import choice_key, choice_row, split_of
+from palate.data import choice_row
 from palate.errors import RunError
 from palate.study.folder import Study
 from palate.study.records import AnswerRow
@@ -20,9 +21,9 @@ def contract_rows(study: Study, answers: Iterable[AnswerRow]) -> Iterator[dict[s
     plan, items = study.plan, study.items
     if plan.mode != "collect":
         raise RunError(f"{study.folder}: no collection, so its answers are not users' own choices")
-    responses: dict[object, set[str]] = {}
+    tested, responses = {entry.item for entry in plan.lists[0]}, defaultdict[object, set[str]](set)
     for item in items.values():
-        responses.setdefault(item.question, set()).update(item.answers)
+        responses[item.question].update(item.answers)
     for answer in answers:
         if answer.item not in plan.items:
             raise RunError(f"{study.folder}: item {answer.item} of {answer.rater} is not planned")
@@ -30,12 +31,11 @@ def contract_rows(study: Study, answers: Iterable[AnswerRow]) -> Iterator[dict[s
             continue
         item = items[answer.item]
         *turns, last = item.question
-        key = choice_key(last.content, turns)
         yield choice_row(
             answer.rater,
             last.content,
             *(item.answers[::-1] if answer.choice == "second" else item.answers),
-            split=split_of(key, test_share=plan.test_share, seed=plan.seed),
+            split="test" if item.id in tested else "adapt",
             date=answer.date,
             id=f"{answer.rater}-{item.id}",
             turns=turns,

@@ -58,10 +58,8 @@ def plan_collection(dataset: Dataset, options: CollectOptions, folder: Path | st
     every = {item.id: item for items in pairs.values() for item in items}
     for split, there in (("test", len(in_order)), ("adapt", len(every) - len(in_order))):
         if there < (wanted := kinds.count(split)):
-            raise UsageError(
-                f"{dataset.name}: {there} pairs fall into split {split}, and each rater is asked "
-                f"{wanted}; ask fewer (--per-rater), or bring more questions"
-            )
+            short = f"{there} pairs of split {split} for {wanted} that each rater is asked"
+            raise UsageError(f"{dataset.name}: {short}; lower --per-rater or bring more questions")
     plan = StudyPlan(
         mode="collect",
         benchmark=dataset.name,
@@ -89,14 +87,11 @@ def positions(per_rater: int, test_share: float, again: float) -> list[str]:
     >>> positions(4, 0.5, 0)
     ['adapt', 'test', 'adapt', 'test']
     """
-    n_again, n_test, later = round(again * per_rater), round(test_share * per_rater), per_rater
+    n_again, n_test = round(again * per_rater), round(test_share * per_rater)
     new, later = per_rater - n_again, per_rater - BETWEEN
     if not (n_again >= 0 and 0 <= n_test <= new and 2 * n_again <= max(0, later)):
-        raise UsageError(
-            f"--per-rater {per_rater} --test-share {test_share:g} --again {again:g}: no room; both "
-            f"shares together are at most 1, and a pair comes again {BETWEEN} questions later, "
-            "among at least as many new ones"
-        )
+        given = f"--per-rater {per_rater} --test-share {test_share:g} --again {again:g}"
+        raise UsageError(f"{given}: no room; a pair comes again {BETWEEN} later, among new ones")
     kinds = ["test" if k * n_test % new >= new - n_test else "adapt" for k in range(new)]
     for k in range(1, n_again + 1):
         kinds.insert(BETWEEN + k * later // n_again - 1, "again")
@@ -107,9 +102,7 @@ def load_pref(folder: str, fingerprint: str | None = None) -> PersonalModel:
     """Return a trained pref; raises `UsageError` where it is none, or not that of the plan."""
     trained = PersonalModel.load(Path(folder))
     if not isinstance(trained.model, PReF):
-        raise UsageError(
-            f"--model {folder}: is a {trained.model.method}; only a pref says what to ask"
-        )
+        raise UsageError(f"--model {folder}: a {trained.model.method} cannot choose; train a pref")
     if fingerprint not in (None, trained.fingerprint):
         raise RunError(f"{folder}: changed since the study was planned; put that model back")
     return trained
@@ -120,11 +113,9 @@ def _pairs_of(rows: Sequence[Question], name: str, seed: int, key: str) -> list[
     if len(texts) < 2:
         raise UsageError(f"{name}: row {rows[0].id!r} has no two `responses` to choose between")
     more = {"category": rows[0].category, "users": sorted({user_key(row.user_id) for row in rows})}
-    slates = (
-        Slate(question=rows[0].messages, candidates=pair)
-        for pair in shuffled(list(combinations(sorted(texts.values()), 2)), "pairs", seed, key)
-    )
-    return [StudyItem.of(slate, asks="prefers", **more) for slate in slates][:MOST_PAIRS]
+    drawn = shuffled(list(combinations(sorted(texts.values()), 2)), "pairs", seed, key)[:MOST_PAIRS]
+    slates = (Slate(question=rows[0].messages, candidates=pair) for pair in drawn)
+    return [StudyItem.of(slate, asks="prefers", **more) for slate in slates]
 
 
 def _in_turn(columns: Sequence[Sequence[Any]]) -> list[Any]:

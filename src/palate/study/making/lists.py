@@ -1,4 +1,4 @@
-"""Who is asked what, in which order, and on which side each answer stands."""
+"""Lists of raters: who is asked what, in which order, and on which side each answer stands."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.random import Generator
 from scipy.optimize import linear_sum_assignment
 
 from palate.errors import UsageError
-from palate.seeding import rng
+from palate.seeding import rng, shuffled
 from palate.study.making.sides import balanced_directions
 from palate.study.records import ListEntry, StudyItem
 
@@ -72,28 +71,21 @@ def order_lists(lists: Lists, checks: Lists, seed: int) -> tuple[tuple[ListEntry
     Sides are balanced to one within every item and every rater; of checks it is the side on which
     the expected answer stands.
     """
-    generator = rng("study order", seed)
-    swapped = _swapped(lists, generator) | _swapped(checks, generator)
-    ordered = []
-    for rater, (items, checked) in enumerate(zip(lists, checks, strict=True)):
-        n = len(items) + len(checked)
-        bounds = [n * k // max(len(checked), 1) for k in range(len(checked) + 1)]
-        at = {int(generator.integers(*ends)) for ends in zip(bounds, bounds[1:], strict=False)}
-        waiting, checking = (iter(_shuffled(listed, generator)) for listed in (items, checked))
-        order = [next(checking if k in at else waiting) for k in range(n)]
-        entries = (ListEntry(item=item.id, swapped=swapped[rater, item.id]) for item in order)
-        ordered.append(tuple(entries))
-    return tuple(ordered)
-
-
-def _swapped(lists: Lists, generator: Generator) -> dict[tuple[int, str], bool]:
-    edges = [(rater, item) for rater, listed in enumerate(lists) for item in listed]
-    ways = balanced_directions([(rater, item.id) for rater, item in edges], generator)
-    return {
-        (rater, item.id): way != (item.expected == "second")
-        for (rater, item), way in zip(edges, ways, strict=True)
+    generator = rng("study sides", seed)
+    listed = [
+        (k, item) for lists_of in (lists, checks) for k, of in enumerate(lists_of) for item in of
+    ]
+    ways = balanced_directions([((k, item.kind), item.id) for k, item in listed], generator)
+    swapped = {
+        (k, item.id): way != (item.expected == "second")
+        for (k, item), way in zip(listed, ways, strict=True)
     }
-
-
-def _shuffled(items: Sequence[StudyItem], generator: Generator) -> list[StudyItem]:
-    return [items[int(k)] for k in generator.permutation(len(items))]
+    ordered = []
+    for k, (items, checked) in enumerate(zip(lists, checks, strict=True)):
+        n = len(items) + len(checked)
+        bounds = [n * j // max(len(checked), 1) for j in range(len(checked) + 1)]
+        at = {int(generator.integers(*ends)) for ends in zip(bounds, bounds[1:], strict=False)}
+        waiting, checking = (iter(shuffled(of, "order", seed, k)) for of in (items, checked))
+        order = [next(checking if j in at else waiting).id for j in range(n)]
+        ordered.append(tuple(ListEntry(item=name, swapped=swapped[k, name]) for name in order))
+    return tuple(ordered)

@@ -13,43 +13,45 @@ from palate.study.records import Trait
 
 
 class PageTexts(Record):
-    """Words by name, and the questionnaire."""
+    """Words by name, the questionnaire, and what raters agree to, in Markdown."""
 
     texts: Mapping[str, str]
     traits: tuple[Trait, ...] = ()
+    consent: str = ""
 
 
-def read_page_texts(path: Path | None = None) -> PageTexts:
-    """Return the words of the pages; a file names the very texts that palate's own names.
+def read_page_texts(texts: Path | None = None, consent: Path | None = None) -> PageTexts:
+    """Return what pages say; a file of texts names the very ones that palate's own names.
 
     Raises `UsageError` for a file that cannot be read or is not so.
     """
-    usual = PageTexts.model_validate(tomllib.loads(_usual("texts.toml")))
-    if path is None:
-        return usual
+    usual = PageTexts.model_validate(tomllib.loads(_read(None, "texts.toml"))).texts
+    agreed = _read(consent, "consent.md")
+    if not agreed.strip():
+        raise UsageError(f"--consent {consent}: is empty; write what raters agree to")
     try:
-        given = PageTexts.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError) as error:
-        raise UsageError(f"--texts {path}: cannot be read ({problem_of(error)})") from error
-    differing = sorted(given.texts.keys() ^ usual.texts.keys())
-    if differing:
-        what = "unknown" if differing[0] in given.texts else "missing"
-        raise UsageError(f"--texts {path}: `texts.{differing[0]}` is {what}")
-    if len({trait.name for trait in given.traits}) < len(given.traits):
-        raise UsageError(f"--texts {path}: two traits have one name")
-    return given
+        given = tomllib.loads(_read(texts, "texts.toml"))
+        pages = PageTexts.model_validate({**given, "consent": agreed})
+    except ValueError as error:
+        raise UsageError(f"--texts {texts}: cannot be read ({problem_of(error)})") from error
+    wrong = [
+        *(f"`texts.{key}` is unknown" for key in pages.texts.keys() - usual.keys()),
+        *(f"`texts.{key}` is missing" for key in usual.keys() - pages.texts.keys()),
+        *(
+            f"`texts.{key}`: expected a or b"
+            for key, text in pages.texts.items()
+            if key.endswith("_expected") and text not in ("a", "b")
+        ),
+        *("two traits have one name" for _ in pages.traits[len({t.name for t in pages.traits}) :]),
+    ]
+    if wrong:
+        raise UsageError(f"--texts {texts}: {min(wrong)}")
+    return pages
 
 
-def read_consent(path: Path | None = None) -> str:
-    """Return what raters agree to, in Markdown; raises `UsageError` for no such text."""
+def _read(path: Path | None, name: str) -> str:
     try:
-        text = _usual("consent.md") if path is None else path.read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise UsageError(f"--consent {path}: cannot be read ({problem_of(error)})") from error
-    if not text.strip():
-        raise UsageError(f"--consent {path}: is empty; write what raters agree to")
-    return text
-
-
-def _usual(name: str) -> str:
-    return (files("palate.study.pages") / name).read_text(encoding="utf-8")
+        return (path or files("palate.study.pages") / name).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        flag = name.partition(".")[0]
+        raise UsageError(f"--{flag} {path}: cannot be read ({problem_of(error)})") from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from palate.benchmarks import Dataset
@@ -15,7 +15,7 @@ from palate.study.folder import Study
 from palate.study.making.checks import make_checks
 from palate.study.making.items import make_items
 from palate.study.making.lists import assign_checks, assign_items, order_lists
-from palate.study.making.page_texts import read_consent, read_page_texts
+from palate.study.making.page_texts import PageTexts, read_page_texts
 from palate.study.records import StudyPlan
 
 BOUNDS = (
@@ -26,7 +26,7 @@ BOUNDS = (
 
 @dataclass(frozen=True)
 class StudyOptions:
-    """Of a study whose raters judge what a model is shown; files are palate's where none is named.
+    """Of a study whose raters judge what a model is shown.
 
     Raises `UsageError` for a number out of its bounds.
     """
@@ -40,8 +40,7 @@ class StudyOptions:
     """Checks that each rater gets."""
     margin: float = 0.25
     most_failed_checks: int = 1
-    consent: Path | None = None
-    texts: Path | None = None
+    pages: PageTexts = field(default_factory=read_page_texts)
 
     def __post_init__(self) -> None:
         for name, least, most in BOUNDS:
@@ -61,7 +60,7 @@ def plan_study(
     """Return a study of a benchmark's pairs, which `write` puts into its folder.
 
     Raises `BenchmarkError` for rows that are no pairs and a context without what it shows, and
-    `UsageError` for too few raters or questions, a context of gold, and texts that cannot be read.
+    `UsageError` for too few raters or questions and a context of gold.
 
     >>> from palate.benchmarks import load_benchmark
     >>> study = plan_study(load_benchmark("tasting"), StudyOptions(raters=15), "study")
@@ -70,7 +69,6 @@ def plan_study(
     """
     settings = settings or Settings()
     seed, raters = settings.seed, options.raters
-    words, consent = read_page_texts(options.texts), read_consent(options.consent)
     usual = POSTS if any(row.profile for row in dataset.rows) else (NOTHING,)
     built = [
         build_context(spec, session or default_session(), settings)
@@ -98,8 +96,6 @@ def plan_study(
         gold=tuple(sorted(row.hash for row in gold)),
         checks=tuple(check.id for check in checks),
         lists=order_lists(lists, assign_checks(checks, raters, options.checks, seed), seed),
-        consent=consent,
-        texts=words.texts,
-        traits=words.traits,
+        **dict(options.pages),
     )
     return Study(Path(folder), plan, every, tuple(gold))

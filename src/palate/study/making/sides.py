@@ -39,11 +39,11 @@ def balanced_directions(
     forward: dict[int, bool] = {}
     for start in list(touching):
         while touching[start]:
-            at, turned = start, bool(generator.integers(2))
-            while touching[at]:
-                number = touching[at].pop()
+            vertex, turned = start, bool(generator.integers(2))
+            while touching[vertex]:
+                number = touching[vertex].pop()
                 if number not in forward:
                     first, second = ends[number]
-                    forward[number] = (at == first) != turned
-                    at = second if at == first else first
+                    forward[number] = (vertex == first) != turned
+                    vertex = second if vertex == first else first
     return [forward[number] for number in range(len(edges))]

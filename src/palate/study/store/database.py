@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import hmac
 import secrets
 import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
+from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
 
@@ -15,6 +18,7 @@ from palate.errors import ResourceError, RunError, writing
 FILE = "answers.sqlite"
 BUSY = 10.0
 """Seconds that a transaction waits for another process's."""
+SETTINGS = ("journal_mode = WAL", "synchronous = FULL", "secure_delete = ON")
 
 
 class Database:
@@ -22,28 +26,21 @@ class Database:
 
     def __init__(self, folder: Path, plan: str) -> None:
         """Open it, or make it; raises `RunError` where it is another plan's or no database."""
-        self.path = folder / FILE
-        self._lock = threading.Lock()
-        with writing(self.path, ResourceError):
+        self.path, self._lock = folder / FILE, threading.Lock()
+        with writing(self.path), _readable(self.path):
             self.path.touch(mode=0o600)
-        with _readable(self.path):
             # Autocommit: a transaction begins where it is said, and with the right to write.
             self.connection = sqlite3.connect(
-                self.path, timeout=BUSY, isolation_level=None, check_same_thread=False
+                self.path, BUSY, isolation_level=None, check_same_thread=False
             )
-        try:
-            with _readable(self.path):
-                for setting in ("journal_mode = WAL", "synchronous = FULL", "secure_delete = ON"):
-                    self.connection.execute(f"PRAGMA {setting}")
-                schema = files("palate.study.store") / "schema.sql"
-                self.connection.executescript(schema.read_text(encoding="utf-8"))
-            with self.transaction() as db:
-                given = [("plan", plan), ("secret", secrets.token_hex(32))]
-                db.executemany("INSERT OR IGNORE INTO study VALUES (?, ?)", given)
-                _need_plan(db, self.path, plan)
-        except BaseException:
-            self.connection.close()
-            raise
+            for setting in SETTINGS:
+                self.connection.execute(f"PRAGMA {setting}")
+            schema = files(__package__) / "schema.sql"
+            self.connection.executescript(schema.read_text(encoding="utf-8"))
+        with self.transaction() as db:
+            given = [("plan", plan), ("secret", secrets.token_hex(32))]
+            db.executemany("INSERT OR IGNORE INTO study VALUES (?, ?)", given)
+            _need_plan(db, self.path, plan)
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
@@ -82,11 +79,10 @@ class Database:
 def reading(folder: Path, plan: str) -> Iterator[sqlite3.Connection]:
     """Give a connection that sees one state and writes nothing; raises as `Database` does."""
     path = folder / FILE
+    if not path.exists():
+        Database(folder, plan).close()
     uri = f"{path.resolve().as_uri()}?mode=ro"
-    with (
-        _readable(path),
-        closing(sqlite3.connect(uri, BUSY, isolation_level=None, uri=True)) as db,
-    ):
+    with _readable(path), closing(sqlite3.connect(uri, BUSY, isolation_level=None, uri=True)) as db:
         db.execute("BEGIN")
         _need_plan(db, path, plan)
         yield db
@@ -95,7 +91,19 @@ def reading(folder: Path, plan: str) -> Iterator[sqlite3.Connection]:
 def value_of(db: sqlite3.Connection, name: str) -> str | None:
     """Return what is kept of the study under a name."""
     row = db.execute("SELECT value FROM study WHERE name = ?", (name,)).fetchone()
-    return None if row is None else str(row[0])
+    return row and str(row[0])
+
+
+def arrival_token(db: sqlite3.Connection, arrival: str) -> str:
+    """Return the token of who arrives under this id, always the same; the id is not kept."""
+    secret = bytes.fromhex(value_of(db, "secret") or "")
+    given = hmac.digest(secret, arrival.encode("utf-8", "surrogatepass"), "sha256")
+    return base64.urlsafe_b64encode(given[:24]).decode()
+
+
+def hashed(token: str) -> str:
+    """Return all that is kept of a token."""
+    return sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _need_plan(db: sqlite3.Connection, path: Path, plan: str) -> None:

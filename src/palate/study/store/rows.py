@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections import Counter
+from collections import Counter, defaultdict
 from pathlib import Path
+from statistics import median
+from typing import Any
 
 from palate.data.jsonl import read_jsonl
 from palate.errors import DataError
 from palate.records import problem_of
 from palate.study.folder import Study, read_study
 from palate.study.records import AnswerRow
-from palate.study.store.database import FILE, reading
+from palate.study.store.database import reading
+from palate.study.store.sessions import state_of
 
 
 def read_answers(source: Study | Path) -> list[AnswerRow]:
@@ -23,8 +26,6 @@ def read_answers(source: Study | Path) -> list[AnswerRow]:
     if isinstance(source, Path) and not source.is_dir():
         return [_exported(source, line, value) for line, value in read_jsonl(source)]
     study = read_study(source) if isinstance(source, Path) else source
-    if not (study.folder / FILE).exists():
-        return []
     with reading(study.folder, study.plan.hash) as db:
         return answer_rows(db, study)
 
@@ -63,3 +64,44 @@ def _exported(path: Path, line: int, value: object) -> AnswerRow:
         return AnswerRow.model_validate(value)
     except ValueError as error:
         raise DataError(problem_of(error), file=str(path), line=line) from error
+
+
+def progress_of(study: Study) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Return how far each rater is, and the answers by category and trait; none needs gold.
+
+    `left` is the share of choices for the left answer, `seconds` the median of an answer.
+    """
+    with reading(study.folder, study.plan.hash) as db:
+        closed = dict(db.execute("SELECT rater, closed FROM raters ORDER BY length(rater), rater"))
+        states = [state_of(db, study, rater) for rater in closed]
+        rows = answer_rows(db, study)
+    raters = []
+    for state in states:
+        answers = [row for row in rows if row.rater == state.rater]
+        times = [row.seconds for row in answers if row.seconds is not None]
+        left = [row.choice == row.left for row in answers if row.choice in ("first", "second")]
+        passed = [row.choice == row.expected for row in answers if row.kind == "check"]
+        flags = {
+            "finished": state.finished and state.answered > 0,
+            "closed": closed[state.rater],
+            "excluded": any(row.excluded for row in answers),
+        }
+        raters.append(
+            {
+                **{"rater": state.rater, "state": ", ".join(filter(flags.get, flags))},
+                **{"answered": state.answered, "total": state.total},
+                "seconds": median(times) if times else None,
+                **{"left": sum(left) / len(left) if left else None, "sides": len(left)},
+                **{"failed": passed.count(False), "checks": len(passed)},
+            }
+        )
+    counts: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+    for row in rows:
+        for trait in ("", *(f"{name}: {value}" for name, value in row.traits.items())):
+            if row.kind == "pair":
+                counts[row.category, trait].update((row.choice, "answered"))
+    names = ("answered", "same", "skip")
+    return raters, [
+        {"category": category, "trait": trait, **{name: n[name] for name in names}}
+        for (category, trait), n in sorted(counts.items())
+    ]

@@ -17,7 +17,7 @@ from palate.runs import Manifest
 from palate.scorers import GROUP
 from palate.specs import registered
 
-OPTIONS = ("batch_tokens", "device", "dtype", "limit", "mirrors", "seed", "split")
+OPTIONS = ("batch_tokens", "device", "dtype", "limit", "mirrors", "seed", "since", "split", "until")
 DEFAULTS = {"seed": 0, "batch_tokens": 4096, "split": "all"}
 
 

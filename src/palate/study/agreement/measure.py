@@ -1,0 +1,112 @@
+"""agreement(STUDY) → how far its raters agree, with and without those who failed their checks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import combinations
+from pathlib import Path
+
+from palate.errors import UsageError
+from palate.runs import Manifest, load_runs
+from palate.seeding import digest
+from palate.study.agreement.panels import counted, panel
+from palate.study.agreement.result import Agreement, AgreementSummary, ItemAgreement
+from palate.study.agreement.retest import retest_report
+from palate.study.folder import read_study
+from palate.study.records import AnswerRow
+from palate.study.store import read_answers
+
+MARGIN, DAYS = 0.25, 14.0
+
+
+def agreement(
+    source: Path | str,
+    runs: Iterable[Path | str] = (),
+    *,
+    margin: float | None = None,
+    days: float = DAYS,
+    root: Path | str | None = "runs",
+) -> Agreement:
+    """Measure how far raters agree with each other, with scorers and over time.
+
+    `source` is a study's folder, or a file of its answers; `runs` are folders that hold runs. A
+    study's margin is its plan's; of a file it is `margin`, or 0.25 points. What repeats change
+    after so many `days` beyond what they change before is drift. With a `root` the result is kept
+    at `root/<benchmark>/agreement/<name>-<8 hex>`.
+
+    Raises:
+        UsageError: where nobody has answered, for another margin than the plan's, and for runs that
+            scored no item of two raters.
+        RunError: where there is no study, or no run.
+        DataError: for a file of answers that cannot be read.
+    """
+    path = Path(source)
+    study = read_study(path) if path.is_dir() else None
+    plan = study.plan if study else None
+    if margin is not None and (not margin > 0 or (plan and margin != plan.margin)):
+        fixed = f"{plan.margin:g} before anybody was asked" if plan else "only above 0"
+        raise UsageError(f"--margin {margin:g}: the margin is {fixed}")
+    bound = plan.margin if plan else margin or MARGIN
+    answers = read_answers(study or path)
+    given = Counter((answer.rater, answer.item) for answer in counted(answers))
+    if not given:
+        raise UsageError(f"{path}: nobody has answered an item yet")
+    (rater, item), times = given.most_common(1)[0]
+    if times > 1:
+        raise UsageError(f"{path}: {rater} answers item {item} {times} times; leave one of them")
+    # A run of people holds the very answers that it would be held against.
+    loaded = [run for run in load_runs(runs) if not run.summary.scorer.startswith("people:")]
+    included = [answer for answer in answers if not answer.excluded]
+    panels = [panel(some, loaded, bound) for some in (included, answers)]
+    if loaded and not any(figure.group == "scorers" for figure in panels[1].figures):
+        raise UsageError(
+            "agreement: no run here scored an item of two raters; evaluate the benchmark of the "
+            "study under its contexts"
+        )
+    summary = AgreementSummary(
+        study=path.resolve().stem,
+        benchmark=plan.benchmark if plan else path.stem,
+        margin=bound,
+        most_failed_checks=plan.most_failed_checks if plan else None,
+        excluded=len({answer.rater for answer in answers if answer.excluded}),
+        panels=tuple(panels[: 1 + (len(included) < len(answers))]),
+        retest=retest_report(included, days=days),
+    )
+    folder = None
+    if root is not None:
+        identity = {
+            "benchmark": summary.benchmark,
+            "name": summary.study,
+            "plan": plan.hash if plan else None,
+            "answers": digest([answer.model_dump(mode="json") for answer in answers]),
+            "options": [bound, days],
+            "runs": [[*run.cell, *run.fingerprints] for run in loaded],
+        }
+        folder = Manifest.of(Agreement.kind, identity).renew(Path(root))
+    result = Agreement(summary, _items(included), folder)
+    if folder is not None:
+        result.save()
+    return result
+
+
+def _items(answers: Sequence[AnswerRow]) -> tuple[ItemAgreement, ...]:
+    """Return what was chosen of each item, most disagreement first."""
+    items: dict[str, list[AnswerRow]] = {}
+    for answer in answers:
+        if answer.kind == "pair" and not answer.again:
+            items.setdefault(answer.item, []).append(answer)
+    rows = []
+    for item, listed in items.items():
+        choices = [answer.choice for answer in listed]
+        apart = [a != b for a, b in combinations([c for c in choices if c != "skip"], 2)]
+        rows.append(
+            ItemAgreement(
+                item=item,
+                rows=listed[0].rows,
+                choices=dict(sorted(Counter(choices).items())),
+                disagreement=sum(apart) / len(apart) if apart else None,
+            )
+        )
+    rows.sort(key=lambda row: (-(row.disagreement or 0), -sum(row.choices.values()), row.item))
+    return tuple(rows)

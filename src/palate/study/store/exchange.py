@@ -1,0 +1,120 @@
+"""Exchange with other tools: raters' lists for them, and the answers that they gathered."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationError
+
+from palate.data.jsonl import read_jsonl
+from palate.errors import DataError
+from palate.records import Record, problem_of
+from palate.records.dates import DateText
+from palate.study.folder import Study
+from palate.study.records import AnswerRow, ListEntry, Score
+from palate.study.store.database import Database, reading
+from palate.study.store.sessions import (
+    GivenAnswer,
+    add_entries,
+    free_places,
+    planned_list,
+    seat,
+    session_of,
+    write_answer,
+    write_traits,
+)
+
+SHOWN = {"position", "question", "shown", "left", "right"}
+
+
+class ImportedAnswer(Record):
+    """What another tool says of an answer: by its side, or as the first or second text."""
+
+    rater: str
+    item: str
+    again: bool = False
+    choice: Literal["first", "second", "same", "skip", "left", "right"]
+    ratings: Mapping[str, tuple[Score, Score] | Mapping[str, Score]] = {}
+    seconds: Annotated[float, Field(ge=0)] | None = None
+    date: DateText | None = None
+    changed: Annotated[int, Field(ge=0)] = 0
+    traits: Mapping[str, str] = {}
+
+
+def rater_lists(study: Study) -> Iterator[dict[str, Any]]:
+    """Yield what each rater is shown, in order; nothing tells pairs from checks."""
+    with reading(study.folder, study.plan.hash) as db:
+        raters = db.execute("SELECT rater FROM raters").fetchall()
+        lists = {rater: [entry for entry, _ in session_of(db, rater)] for (rater,) in raters}
+        for rater, place in free_places(db, study).items():
+            lists[rater] = planned_list(study, place)
+    for rater in sorted(lists, key=lambda name: (len(name), name)):
+        for position, entry in enumerate(lists[rater]):
+            if (item := study.items.get(entry.item)) is not None:
+                left, right = item.answers[:: -1 if entry.swapped else 1]
+                yield {
+                    **{"rater": rater, "position": position, "item": item.id, "asks": item.asks},
+                    "question": [message.model_dump() for message in item.question],
+                    "shown": [part.text for part in item.shown],
+                    **{"left": left, "right": right},
+                }
+
+
+def take_answers(database: Database, study: Study, path: Path) -> int:
+    """Take the answers of a file, all or none, and return how many lines it has.
+
+    Raises `DataError` with line and field for what fits neither the plan nor what is stored.
+    """
+    lines: dict[tuple[str, str, bool], int] = {}
+    with database.transaction() as db:
+        for line, value in read_jsonl(path):
+            if isinstance(value, DataError):
+                raise value
+            try:
+                drop = (SHOWN | AnswerRow.model_fields.keys()) - ImportedAnswer.model_fields.keys()
+                fields = value.items() if isinstance(value, dict) else {"line": value}.items()
+                answer = ImportedAnswer(**{name: it for name, it in fields if name not in drop})
+                earlier = lines.setdefault((answer.rater, answer.item, answer.again), line)
+                if earlier < line:
+                    raise DataError(f"answered in line {earlier} already", field="item")
+                _take(db, study, answer, swapped=dict(fields).get("left") == "second")
+            except ValidationError as error:
+                raise DataError(problem_of(error), file=str(path), line=line) from error
+            except DataError as error:
+                what, field = error.problem, error.field or "date"
+                raise DataError(what, file=str(path), line=line, field=field) from error
+    return len(lines)
+
+
+def _take(db: sqlite3.Connection, study: Study, answer: ImportedAnswer, *, swapped: bool) -> None:
+    rater, name = answer.rater, (answer.item, answer.again)
+    if (place := free_places(db, study).get(rater)) is not None:
+        seat(db, rater, place, planned_list(study, place))
+    if not db.execute("SELECT 1 FROM raters WHERE rater = ?", (rater,)).fetchone():
+        raise DataError(f"{rater!r} is no rater of the plan", field="rater")
+    if answer.item not in study.items:
+        raise DataError(f"{answer.item!r} is no item of the plan, or forgotten", field="item")
+    session = session_of(db, rater)
+    if study.plan.mode == "collect" and name not in {(e.item, e.again) for e, _ in session}:
+        added = ListEntry(item=answer.item, swapped=swapped, again=answer.again)
+        add_entries(db, rater, [added])
+        session.append((added, None))
+    position = next((k for k, (e, _) in enumerate(session) if (e.item, e.again) == name), None)
+    if position is None:
+        raise DataError(f"{answer.item} is not in the list of {rater}", field="item")
+    entry, earlier = session[position]
+    sides = ("right", "left") if entry.swapped else ("left", "right")
+    fields = answer.model_dump(include={"choice", "ratings", "seconds"})
+    fields["choice"] = dict(zip(sides, ("first", "second"), strict=True)).get(*[answer.choice] * 2)
+    for dimension, both in answer.ratings.items():
+        if isinstance(both, Mapping):
+            fields["ratings"][dimension] = [both.get(side) for side in sides]
+    given = GivenAnswer.model_validate(fields)
+    if earlier and (earlier.choice, earlier.ratings) != (given.choice, given.ratings):
+        raise DataError(f"{rater} answered {answer.item} otherwise already", field="choice")
+    write_answer(db, study, rater, position, session[position], given, answer.date, answer.changed)
+    if answer.traits:
+        write_traits(db, study, rater, answer.traits)

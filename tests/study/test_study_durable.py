@@ -1,0 +1,191 @@
+"""Nothing that was acknowledged is lost, and nothing that was deleted stays."""
+
+from __future__ import annotations
+
+import csv
+import json
+import multiprocessing
+import sqlite3
+import subprocess
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, suppress
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import pytest
+
+from palate.errors import ResourceError, UsageError
+from palate.records import user_key
+from palate.study import Study, read_study
+from palate.study.store import GivenAnswer, StudyStore, read_answers
+from palate.study.store import database as databases
+from palate.study.store.exchange import rater_lists
+from palate.study.store.forgetting import forget_rater, forget_user
+from study.small_studies import RATINGS, small_study
+
+CHOICES = ("first", "second", "same")
+
+
+def write(folder: Path, acknowledged: Connection) -> None:
+    """Answer all that is open, one answer after the other, and tell of each that is saved."""
+    store = StudyStore.open(read_study(folder))
+    token = store.arrive("a")
+    state = None if token is None else store.rater(token)
+    assert state is not None
+    store.consent(state.rater)
+    for position in range(state.next_position, state.total):
+        store.save(state.rater, position, GivenAnswer(choice="same"))
+        acknowledged.send(position)
+
+
+def given(k: int) -> GivenAnswer:
+    return GivenAnswer(choice=CHOICES[k % 3], ratings=RATINGS, seconds=k)
+
+
+def test_threads_lose_no_answer(tmp_path: Path) -> None:
+    study = small_study(tmp_path / "study", raters=8, items=20)
+    with closing(StudyStore.open(study)) as store:
+        names = list(store.issue_links())
+        for name in names:
+            store.consent(name)
+        done = threading.Event()
+
+        def answer(rater: str) -> None:
+            for k in range(22 * 3):  # each answer, and two changes of it
+                store.save(rater, k // 3, given(k))
+
+        def read() -> int:
+            n = 0
+            while not done.is_set():
+                rows = len(read_answers(study))
+                assert rows >= n
+                n = rows
+            return n
+
+        with ThreadPoolExecutor(9) as pool:
+            reader = pool.submit(read)
+            for ended in [pool.submit(answer, name) for name in names]:
+                ended.result()
+            done.set()
+            reader.result()
+        rows = store.answers()
+        (changes,) = store.database.connection.execute("SELECT count(*) FROM changes").fetchone()
+    assert [row.rater for row in rows] == [name for name in names for _ in range(22)]
+    assert len({(row.rater, row.item) for row in rows}) == 8 * 22
+    assert {(row.choice, row.changed) for row in rows} == {("same", 2)}
+    assert changes == 2 * 8 * 22
+
+
+def test_a_killed_writer_loses_nothing_that_it_acknowledged(tmp_path: Path) -> None:
+    study = small_study(tmp_path / "study", raters=1, items=120, checks=0, shown=True)
+    acknowledged: list[int] = []
+    forking = multiprocessing.get_context("fork")  # what is imported need not be imported again
+    for stop in (20, 45):
+        told, tells = forking.Pipe(duplex=False)
+        writer = forking.Process(target=write, args=(study.folder, tells))
+        writer.start()
+        tells.close()
+        while len(acknowledged) < stop:
+            acknowledged.append(told.recv())
+        writer.kill()
+        writer.join()
+        with suppress(EOFError):
+            while True:
+                acknowledged.append(told.recv())
+    rows = read_answers(study)
+    items = [entry.item for entry in study.plan.lists[0]]
+    assert [row.item for row in rows] == items[: len(rows)]  # each once, in order
+    assert set(acknowledged) <= set(range(len(rows)))
+    assert 0 <= len(rows) - len(acknowledged) <= 2  # saved, and killed before it could tell
+
+
+@contextmanager
+def watched(study: Study) -> Iterator[StudyStore]:
+    """Give the store of three raters who answered all, with links and exports."""
+    with closing(StudyStore.open(study)) as store:
+        with (study.folder / "links.csv").open("w", encoding="utf-8") as file:
+            lines = csv.writer(file, lineterminator="\n")
+            lines.writerow(("rater", "link"))
+            for rater, token in store.issue_links().items():
+                lines.writerow((rater, f"http://localhost/{token}"))
+                store.consent(rater)
+                store.set_traits(rater, {"age": "30 or older"})
+                for k in range(6):
+                    store.save(rater, k, given(k))
+                    store.save(rater, k, given(k + 1))
+        (study.folder / "exports").mkdir()
+        exports = {"answers": (row.model_dump(mode="json") for row in store.answers())}
+        for name, rows in {**exports, "items": rater_lists(study)}.items():
+            text = "".join(json.dumps(row) + "\n" for row in rows)
+            (study.folder / "exports" / f"{name}.jsonl").write_text(text, encoding="utf-8")
+        yield store
+
+
+def files_with(study: Study, canary: str) -> list[str]:
+    # Of another process: closing a database's file here would end the locks of this process on it.
+    words = ["grep", "-rlaF", canary, str(study.folder)]
+    return subprocess.run(words, text=True, capture_output=True, check=False).stdout.split()
+
+
+def test_of_a_forgotten_rater_no_byte_stays(tmp_path: Path) -> None:
+    study = small_study(tmp_path / "study")
+    with watched(study) as store:
+        # As what a rater gave is of fixed options, a time stands for what is theirs alone.
+        canary = "3141.59265"
+        store.save("r02", 2, GivenAnswer(choice="second", ratings=RATINGS, seconds=3141.59265))
+        store.save("r02", 2, GivenAnswer(choice="same", ratings=RATINGS, seconds=27182.8182))
+        text = "".join(f"{row.model_dump_json()}\n" for row in store.answers())
+        (study.folder / "exports" / "answers.jsonl").write_text(text)
+        before = [row for row in store.answers() if row.rater != "r02"]
+        assert [Path(name).name for name in files_with(study, canary)] == ["answers.sqlite-wal"]
+        assert len(files_with(study, "27182.8182")) == 2
+        store.delete("r02")
+        for trace in (canary, "27182.8182", '"r02"', "r02,"):
+            assert files_with(study, trace) == []
+        assert store.answers() == before
+        left = (study.folder / "exports" / "answers.jsonl").read_text(encoding="utf-8")
+        assert left == "".join(f"{row.model_dump_json()}\n" for row in before)
+        links = (study.folder / "links.csv").read_text(encoding="utf-8").splitlines()
+        assert [line.split(",")[0] for line in links] == ["rater", "r01", "r03"]
+        tokens = store.database.connection.execute("SELECT token FROM raters ORDER BY rater")
+        assert [token is None for (token,) in tokens] == [False, True, False]
+        with pytest.raises(UsageError, match="r02: takes no answers"):
+            store.save("r02", 0, given(0))
+        with pytest.raises(UsageError, match="r09: the study has no such rater"):
+            store.delete("r09")
+
+
+def test_forgetting_says_where_a_reader_keeps_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(databases, "BUSY", 0.2)
+    study = small_study(tmp_path / "study")
+    with watched(study) as store:
+        with closing(sqlite3.connect(study.folder / "answers.sqlite")) as reader:
+            reader.execute("BEGIN")
+            reader.execute("SELECT * FROM entries").fetchone()
+            with pytest.raises(ResourceError, match="another program reads it"):
+                store.delete("r02")
+            assert files_with(study, '"r02"') != []
+        assert forget_rater(store.database, study.folder, "r02") == "r02"
+        assert files_with(study, '"r02"') == []
+
+
+def test_of_a_forgotten_user_no_word_stays(tmp_path: Path) -> None:
+    study = small_study(tmp_path / "study", users=(user_key("ana"), user_key("ben")))
+    with watched(study) as store:
+        before = store.answers()
+        words, others = "Question 0?", "Question 1?"
+        assert len(files_with(study, words)) == 2  # items and the exported lists
+        assert forget_user(store.database, study.folder, "ana") == 2
+        assert files_with(study, words) == []
+        assert files_with(study, user_key("ana")) == []
+        assert len(files_with(study, others)) == 2
+        assert [(row.rater, row.item, row.choice) for row in store.answers()] == [
+            (row.rater, row.item, row.choice) for row in before
+        ]
+        exported = (study.folder / "exports" / "answers.jsonl").read_text(encoding="utf-8")
+        assert len(exported.splitlines()) == 18
+    assert len(read_study(study.folder).items) == len(study.items) - 1

@@ -1,0 +1,155 @@
+"""People as a scorer: looked up by what they were shown, in one table with the others."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+import palate
+from palate.benchmarks import Dataset, load_benchmark
+from palate.errors import RunError, SpecError, UsageError
+from palate.scorers import build_scorer
+from palate.session import Session
+from palate.study import DIMENSIONS, Study
+from palate.study.agreement import agreement
+from palate.study.making import StudyOptions, plan_study
+from palate.study.people import People
+from palate.study.store import GivenAnswer, StudyStore
+
+CONTEXTS = ("none", "profile:5", "stranger:5")
+RATINGS = dict.fromkeys(DIMENSIONS, (4, 4))
+
+
+@pytest.fixture
+def pairs() -> Dataset:
+    return load_benchmark("tasting", limit=12)
+
+
+def planned(pairs: Dataset, folder: Path) -> Study:
+    study = plan_study(pairs, StudyOptions(15, contexts=CONTEXTS), folder)
+    study.write()
+    return study
+
+
+def answer_all(study: Study, raters: int, *, blind_to_checks: int = 0) -> None:
+    """The first raters answer all: who knows picks the chosen answer under `profile:5` alone."""
+    gold = {row.item: row.chosen for row in study.gold if row.context == "profile:5"}
+    with closing(StudyStore.open(study)) as store:
+        for number, (rater, _) in zip(range(raters), store.issue_links().items(), strict=False):
+            store.consent(rater)
+            position = 0
+            while (entry := store.entry(rater, position)) is not None:
+                item, position = entry.item, position + 1
+                assert item is not None
+                longer = "first" if len(item.answers[0]) > len(item.answers[1]) else "second"
+                choice = gold.get(item.id, longer)
+                if item.kind == "check":
+                    choice = "same" if number < blind_to_checks else str(item.expected)
+                elif number < blind_to_checks:
+                    choice = "same"
+                ratings = RATINGS if item.asks == "better" else {}
+                store.save(rater, position - 1, GivenAnswer(choice=choice, ratings=ratings))
+
+
+def test_people_stand_in_one_table_and_know_the_user_where_they_are_shown_posts(
+    pairs: Dataset, tmp_path: Path
+) -> None:
+    study = planned(pairs, tmp_path / "study")
+    answer_all(study, 15)
+    spec = f"people:{study.folder}"
+    grid = palate.evaluate(pairs, [spec, "longest"], CONTEXTS, root=tmp_path / "runs")
+    accuracy = {run.summary.context: run.accuracy for run in grid.runs if spec in run.cell}
+    assert accuracy == {"none": 0.5, "profile:5": 1.0, "profile:5?of=stranger": 0.5}
+    (verdict,) = [run for run in grid.runs if run.cell[1:] == (spec, "profile:5")]
+    assert verdict.verdicts.shared
+    assert verdict.summary.notes[0] == "180 answers of 15 people"
+    # Every rater agrees with every other, and with who picks the longer where nothing is known.
+    result = agreement(study.folder, [tmp_path / "runs"], root=None)
+    (panel,) = result.summary.panels
+    shares = {of.of: of.estimate.value for of in panel.figures if of.measure == "with a rater"}
+    assert (shares["longest (none)"], shares["longest (profile:5)"]) == (1, 0.5)
+    # People would be held against their own answers.
+    assert not any("people" in name for name in shares)
+    findings = [of.finding for of in panel.figures if of.measure == "chosen − rejected"]
+    assert len(findings) == 3 and all(str(of).startswith("not tested") for of in findings)
+
+
+def test_the_margin_is_a_difference_of_shares_whichever_stands_first(
+    pairs: Dataset, tmp_path: Path
+) -> None:
+    study = planned(pairs, tmp_path / "study")
+    item = next(item for item in study.items.values() if item.kind == "pair")
+    who = [
+        (place, [entry.item for entry in entries].index(item.id))
+        for place, entries in enumerate(study.plan.lists)
+        if item.id in {entry.item for entry in entries}
+    ]
+    with closing(StudyStore.open(study)) as store:
+        names = list(store.issue_links())
+        for (place, position), choice in zip(who, ("first", "first", "same"), strict=True):
+            store.consent(names[place])
+            for k in range(position + 1):
+                given = GivenAnswer(choice="skip") if k < position else GivenAnswer(
+                    choice=choice, ratings=RATINGS if item.asks == "better" else {}
+                )  # fmt: skip
+                store.save(names[place], k, given)
+    spec, slate = f"people:{study.folder}", item.slate
+    judge = build_scorer(f"{spec}?raters=all", Session())
+    assert isinstance(judge, People)
+    turned = slate.model_copy(update={"candidates": slate.candidates[::-1]})
+    margins = [judgement.margin for _, judgement in judge.judge([slate, turned])]
+    assert margins == [pytest.approx(2 / 3), pytest.approx(-2 / 3)]
+    # Skipped checks are failed ones: whoever skipped two is left out.
+    other = next(item for item in study.items.values() if item.id not in judge.votes)
+    (of_other,) = judge.judge([other.slate])
+    assert (of_other[1].margin, of_other[1].reason) == (None, "nobody answered")
+
+
+def test_who_failed_checks_counts_only_where_all_raters_do(pairs: Dataset, tmp_path: Path) -> None:
+    study = planned(pairs, tmp_path / "study")
+    answer_all(study, 15, blind_to_checks=5)
+    spec = f"people:{study.folder}"
+    kept, everybody = (
+        palate.evaluate(pairs, each, "profile:5", root=None)
+        for each in (spec, f"{spec}?raters=all")
+    )
+    assert kept.accuracy == 1
+    assert everybody.accuracy is not None and 0.7 < everybody.accuracy < 1
+    assert "5 who failed checks are left out" in " ".join(kept.summary.notes)
+    assert "5 who failed checks count too" in " ".join(everybody.summary.notes)
+    assert build_scorer(f"{spec}?raters=kept", Session()).canonical == spec
+    assert everybody.summary.scorer == f"{spec}?raters=all"
+    assert len(agreement(study.folder, root=None).summary.panels) == 2
+
+
+def test_new_answers_are_another_run_and_the_same_are_not(pairs: Dataset, tmp_path: Path) -> None:
+    study = planned(pairs, tmp_path / "study")
+    spec = f"people:{study.folder}"
+    before = build_scorer(spec, Session()).info.fingerprint
+    nobody = palate.evaluate(pairs, spec, "profile:5", root=None)
+    assert nobody.summary.unscored_reasons == {"nobody answered": 24}
+    answer_all(study, 3)
+    after = build_scorer(spec, Session()).info.fingerprint
+    assert before != after == build_scorer(spec, Session()).info.fingerprint
+
+
+def test_other_data_contexts_or_seeds_are_refused(pairs: Dataset, tmp_path: Path) -> None:
+    study = planned(pairs, tmp_path / "study")
+    answer_all(study, 3)
+    spec = f"people:{study.folder}"
+    others = (
+        (load_benchmark("tasting", limit=16), "none", {}),
+        (pairs, "profile:4", {}),
+        (pairs, "stranger:5", {"settings": palate.Settings(seed=7)}),
+    )
+    for data, context, more in others:
+        with pytest.raises(UsageError, match="a row is no item of its plan; take the data"):
+            palate.evaluate(data, spec, context, root=None, **more)
+    with pytest.raises(SpecError, match="raters='some' is not one of kept, all"):
+        build_scorer(f"{spec}?raters=some", Session())
+    with pytest.raises(SpecError, match="needs a reference, as in people:STUDY"):
+        build_scorer("people", Session())
+    with pytest.raises(RunError, match="no study"):
+        build_scorer(f"people:{tmp_path / 'none'}", Session())
