@@ -36,6 +36,8 @@ FULL = {
     "whole pages": (
         "tests/reports/page/test_page_hostile.py",
         "tests/reports/page/test_page_report.py",
+        "tests/study/test_study_pages_browser.py",
+        "tests/study/test_study_pages_planted.py",
     ),
     "Ray": ("tests/execution/test_execution_ray.py",),
     "planted worlds": (
