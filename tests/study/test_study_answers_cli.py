@@ -90,7 +90,7 @@ def test_an_export_comes_back_as_the_same_answers(store: StudyStore, tmp_path: P
     before = path.read_bytes()
     refused = palate("study", "export", "study", "-o", str(path), cwd=tmp_path)
     assert refused.returncode == 2
-    assert "exists; name another file" in refused.stderr
+    assert "not there yet" in refused.stderr
     assert path.read_bytes() == before
 
 

@@ -9,7 +9,7 @@ import sqlite3
 import subprocess
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing, contextmanager, suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -66,10 +66,11 @@ def test_threads_lose_no_answer(tmp_path: Path) -> None:
 
         with ThreadPoolExecutor(9) as pool:
             reader = pool.submit(read)
-            for ended in [pool.submit(answer, name) for name in names]:
-                ended.result()
+            writers = [pool.submit(answer, name) for name in names]
+            wait(writers)
             done.set()
-            reader.result()
+            for ended in (*writers, reader):
+                ended.result()
         rows = store.answers()
         (changes,) = store.database.connection.execute("SELECT count(*) FROM changes").fetchone()
     assert [row.rater for row in rows] == [name for name in names for _ in range(22)]

@@ -11,22 +11,15 @@ import typer
 
 from palate.cli import options as flags
 from palate.cli.console import show, show_text
-from palate.construction.writing import check_output, rows_file
-from palate.errors import UsageError
+from palate.errors import UsageError, writing
+from palate.files import write_whole
 from palate.records import user_key
 from palate.reports import Form, Table
 from palate.reports.numbers import count, plain
+from palate.seeding import canonical_json
 from palate.study import Study, read_study
-from palate.study.store import read_answers
+from palate.study.store import exchange, forgetting, read_answers
 from palate.study.store.database import Database
-from palate.study.store.exchange import rater_lists, take_answers
-from palate.study.store.forgetting import (
-    EXPORTS,
-    close_raters,
-    forget_rater,
-    forget_user,
-    rater_named,
-)
 from palate.study.store.rows import progress_of
 
 Folder = Annotated[Path, typer.Argument(metavar="STUDY", help="The study's folder.")]
@@ -39,11 +32,9 @@ def status(study: Folder, *, form: flags.Format = Form.TABLE) -> None:
     answered = sum(row["answered"] for row in raters)
     done = sum("finished" in row["state"] for row in raters)
     title = f"{study}: {answered:,} answers; {done} of {planned.plan.raters} raters finished"
-    tables = [_table(title, raters)]
-    if groups:
-        tables.append(_table("answers to pairs, by category and trait", groups))
+    tables = [_table(title, raters), _table("answers to pairs, by category and trait", groups)]
     document = {"schema": 1, "kind": "study-status", "raters": raters, "groups": groups}
-    show(tables, form, document)
+    show(tables if groups else tables[:1], form, document)
 
 
 def close(
@@ -52,7 +43,7 @@ def close(
 ) -> None:
     """Take no more answers: of one rater, or of all. What was answered stays."""
     with _database(study) as (database, _):
-        show_text(f"closed: {close_raters(database, rater)}")
+        show_text(f"closed: {forgetting.close_raters(database, rater)}")
 
 
 def forget(
@@ -69,13 +60,13 @@ def forget(
     """
     with _database(study) as (database, planned):
         with database.transaction() as db:
-            rater = rater_named(db, name)
+            rater = forgetting.rater_named(db, name)
         users = {key for item in planned.items.values() for key in item.users}
         if user is None and rater and user_key(name) in users:
             raise UsageError(f"{name}: is a rater and a user; say --rater or --user")
         if rater and not user:
-            show_text(f"forgotten: rater {forget_rater(database, study, name)}")
-        elif user is False or not (n := forget_user(database, study, name)):
+            show_text(f"forgotten: rater {forgetting.forget_rater(database, study, name)}")
+        elif user is False or not (n := forgetting.forget_user(database, study, name)):
             raise UsageError(f"{name}: the study knows no such rater, arrival id or user")
         else:
             show_text(f"forgotten: user {name}, {n:,} items and rows; answers stay")
@@ -95,16 +86,13 @@ def export(
         raise UsageError("--items --rows: choose one of them")
     name = "items" if items else "rows" if rows else "answers"
     if output is None:
-        output = study / EXPORTS / f"{name}.jsonl"
-    elif output.exists():
-        raise UsageError(f"-o {output}: exists; name another file")
-    check_output(output)
-    lines = list(_exported(read_study(study), name))
-    output.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with rows_file(output) as writer:
-        for line in lines:
-            writer.write(line)
-    output.chmod(0o600)
+        output = study / forgetting.EXPORTS / f"{name}.jsonl"
+    elif output.exists() or output.suffix != ".jsonl":
+        raise UsageError(f"-o {output}: expected a file that is not there yet and ends in .jsonl")
+    lines = [f"{canonical_json(line)}\n" for line in _exported(read_study(study), name)]
+    with writing(output):
+        write_whole(output, lines)
+        output.chmod(0o600)
     show_text(f"{output}: {len(lines):,} lines")
 
 
@@ -113,7 +101,7 @@ def import_answers(
 ) -> None:
     """Take answers that another tool gathered: all of a file, or none."""
     with _database(study) as (database, planned):
-        show_text(f"imported: {take_answers(database, planned, file):,} answers")
+        show_text(f"imported: {exchange.take_answers(database, planned, file):,} answers")
 
 
 @contextmanager
@@ -125,7 +113,7 @@ def _database(folder: Path) -> Iterator[tuple[Database, Study]]:
 
 def _exported(study: Study, name: str) -> Iterable[dict[str, Any]]:
     if name == "items":
-        return rater_lists(study)
+        return exchange.rater_lists(study)
     answers = read_answers(study)
     if name == "answers":
         return (row.model_dump(mode="json") for row in answers)
@@ -137,12 +125,6 @@ def _exported(study: Study, name: str) -> Iterable[dict[str, Any]]:
 
 def _table(title: str, records: list[dict[str, Any]]) -> Table:
     """Return records of words, counts and shares as a table."""
-    cells = [
-        [
-            value or "–" if isinstance(value, str) else count(value) if isinstance(value, int)
-            else plain(value)
-            for value in record.values()
-        ]
-        for record in records
-    ]  # fmt: skip
-    return Table(title, list(records[0]) if records else ["rater"], cells, left=2)
+    to_cell = {str: lambda text: text or "–", int: count}
+    rows = [[to_cell.get(type(it), plain)(it) for it in record.values()] for record in records]
+    return Table(title, list(records[0]) if records else ["rater"], rows, left=2)

@@ -27,7 +27,7 @@ class Database:
     def __init__(self, folder: Path, plan: str) -> None:
         """Open it, or make it; raises `RunError` where it is another plan's or no database."""
         self.path, self._lock = folder / FILE, threading.Lock()
-        with writing(self.path), _readable(self.path):
+        with writing(self.path), _problems(self.path):
             self.path.touch(mode=0o600)
             # Autocommit: a transaction begins where it is said, and with the right to write.
             self.connection = sqlite3.connect(
@@ -45,18 +45,16 @@ class Database:
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         """Give the connection for a block: all of it is saved, or nothing and `ResourceError`."""
-        with self._lock:
+        with self._lock, _problems(self.path, "not saved"):
             try:
                 self.connection.execute("BEGIN IMMEDIATE")
                 yield self.connection
                 self.connection.execute("COMMIT")
-            except BaseException as error:
+            except BaseException:
                 # A full disk has ended the transaction already: a second rollback would raise.
                 if self.connection.in_transaction:
                     with suppress(sqlite3.Error):
                         self.connection.execute("ROLLBACK")
-                if isinstance(error, sqlite3.OperationalError):
-                    raise ResourceError(f"{self.path}: not saved ({error})") from error
                 raise
 
     def truncate_log(self) -> None:
@@ -82,7 +80,7 @@ def reading(folder: Path, plan: str) -> Iterator[sqlite3.Connection]:
     if not path.exists():
         Database(folder, plan).close()
     uri = f"{path.resolve().as_uri()}?mode=ro"
-    with _readable(path), closing(sqlite3.connect(uri, BUSY, isolation_level=None, uri=True)) as db:
+    with _problems(path), closing(sqlite3.connect(uri, BUSY, isolation_level=None, uri=True)) as db:
         db.execute("BEGIN")
         _need_plan(db, path, plan)
         yield db
@@ -112,9 +110,9 @@ def _need_plan(db: sqlite3.Connection, path: Path, plan: str) -> None:
 
 
 @contextmanager
-def _readable(path: Path) -> Iterator[None]:
+def _problems(path: Path, what: str = "cannot be read") -> Iterator[None]:
     try:
         yield
     except sqlite3.DatabaseError as error:
         kind = ResourceError if isinstance(error, sqlite3.OperationalError) else RunError
-        raise kind(f"{path}: cannot be read ({error})") from error
+        raise kind(f"{path}: {what} ({error})") from error

@@ -15,17 +15,9 @@ from palate.records import Record, problem_of
 from palate.records.dates import DateText
 from palate.study.folder import Study
 from palate.study.records import AnswerRow, ListEntry, Score
+from palate.study.store import sessions
 from palate.study.store.database import Database, reading
-from palate.study.store.sessions import (
-    GivenAnswer,
-    add_entries,
-    free_places,
-    planned_list,
-    seat,
-    session_of,
-    write_answer,
-    write_traits,
-)
+from palate.study.store.sessions import GivenAnswer
 
 SHOWN = {"position", "question", "shown", "left", "right"}
 
@@ -48,9 +40,11 @@ def rater_lists(study: Study) -> Iterator[dict[str, Any]]:
     """Yield what each rater is shown, in order; nothing tells pairs from checks."""
     with reading(study.folder, study.plan.hash) as db:
         raters = db.execute("SELECT rater FROM raters").fetchall()
-        lists = {rater: [entry for entry, _ in session_of(db, rater)] for (rater,) in raters}
-        for rater, place in free_places(db, study).items():
-            lists[rater] = planned_list(study, place)
+        lists = {
+            rater: [entry for entry, _ in sessions.session_of(db, rater)] for (rater,) in raters
+        }
+        free = sessions.free_places(db, study).items()
+    lists |= {rater: sessions.planned_list(study, place) for rater, place in free}
     for rater in sorted(lists, key=lambda name: (len(name), name)):
         for position, entry in enumerate(lists[rater]):
             if (item := study.items.get(entry.item)) is not None:
@@ -91,16 +85,16 @@ def take_answers(database: Database, study: Study, path: Path) -> int:
 
 def _take(db: sqlite3.Connection, study: Study, answer: ImportedAnswer, *, swapped: bool) -> None:
     rater, name = answer.rater, (answer.item, answer.again)
-    if (place := free_places(db, study).get(rater)) is not None:
-        seat(db, rater, place, planned_list(study, place))
+    if (place := sessions.free_places(db, study).get(rater)) is not None:
+        sessions.seat(db, study, rater, place)
     if not db.execute("SELECT 1 FROM raters WHERE rater = ?", (rater,)).fetchone():
         raise DataError(f"{rater!r} is no rater of the plan", field="rater")
     if answer.item not in study.items:
         raise DataError(f"{answer.item!r} is no item of the plan, or forgotten", field="item")
-    session = session_of(db, rater)
+    session = sessions.session_of(db, rater)
     if study.plan.mode == "collect" and name not in {(e.item, e.again) for e, _ in session}:
         added = ListEntry(item=answer.item, swapped=swapped, again=answer.again)
-        add_entries(db, rater, [added])
+        sessions.add_entries(db, rater, [added])
         session.append((added, None))
     position = next((k for k, (e, _) in enumerate(session) if (e.item, e.again) == name), None)
     if position is None:
@@ -115,6 +109,6 @@ def _take(db: sqlite3.Connection, study: Study, answer: ImportedAnswer, *, swapp
     given = GivenAnswer.model_validate(fields)
     if earlier and (earlier.choice, earlier.ratings) != (given.choice, given.ratings):
         raise DataError(f"{rater} answered {answer.item} otherwise already", field="choice")
-    write_answer(db, study, rater, position, session[position], given, answer.date, answer.changed)
+    sessions.write_answer(db, study, rater, position, given, answer.date, answer.changed)
     if answer.traits:
-        write_traits(db, study, rater, answer.traits)
+        sessions.write_traits(db, study, rater, answer.traits)

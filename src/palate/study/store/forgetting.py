@@ -12,7 +12,7 @@ from typing import Any
 from palate.errors import UsageError, writing
 from palate.files import write_whole
 from palate.records import user_key
-from palate.study.folder import read_study
+from palate.study.folder import GOLD, ITEMS, read_study
 from palate.study.store.database import Database, arrival_token, hashed
 
 EXPORTS, LINKS = "exports", "links.csv"
@@ -57,14 +57,12 @@ def forget_user(database: Database, folder: Path, user: str) -> int:
         items = {name: item for name, item in study.items.items() if key not in item.users}
         gone = study.items.keys() - items.keys()
         if n := len(gone) + len(study.gold) - len(gold):
-            # Lists and rows hold texts; a row's id ends in its item. Answers hold none, and stay.
-            _drop_exported(
-                folder,
-                lambda row: (
-                    "choice" not in row
-                    and row.get("item", str(row.get("id")).rpartition("-")[2]) in gone
-                ),
-            )
+
+            def holds_texts(row: dict[str, Any]) -> bool:
+                item = row.get("item", str(row.get("id")).rpartition("-")[2])
+                return "choice" not in row and item in gone
+
+            _drop_exported(folder, holds_texts)
             with writing(folder):
                 replace(study, items=items, gold=gold).write_items()
         return n
@@ -83,8 +81,9 @@ def close_raters(database: Database, name: str | None) -> str:
 
 
 def _drop_exported(folder: Path, drops: Callable[[dict[str, Any]], bool]) -> None:
-    for path in sorted((folder / EXPORTS).glob("*.jsonl")):
-        _drop_lines(path, lambda line: drops(json.loads(line)))
+    for path in folder.rglob("*.jsonl"):
+        if path not in (folder / ITEMS, folder / GOLD):
+            _drop_lines(path, lambda line: drops(json.loads(line)))
 
 
 def _drop_lines(path: Path, drops: Callable[[str], bool]) -> None:

@@ -50,15 +50,14 @@ class AskedEntry(NamedTuple):
     given: GivenAnswer | None
 
 
+Session = list[tuple[ListEntry, GivenAnswer | None]]
 Chooser = Callable[[str, Sequence[tuple[ListEntry, GivenAnswer | None]]], ListEntry | None]
 """What a collection asks next, of a rater's id and what was asked so far."""
 
 
-def session_of(
-    db: sqlite3.Connection, rater: str, position: int | None = None
-) -> list[tuple[ListEntry, GivenAnswer | None]]:
+def session_of(db: sqlite3.Connection, rater: str, position: int | None = None) -> Session:
     """Return what a rater was asked, in order, with the answers; or one position of it."""
-    session = []
+    session: Session = []
     where = "rater = ? AND position = ifnull(?, position) ORDER BY position"
     listed = f"SELECT item, swapped, again, answer FROM entries WHERE {where}"
     for item, swapped, again, answer in db.execute(listed, (rater, position)):
@@ -88,15 +87,14 @@ def state_of(db: sqlite3.Connection, study: Study, rater: str) -> RaterState:
 
 def write_answer(
     db: sqlite3.Connection, study: Study, rater: str, position: int,
-    listed: tuple[ListEntry, GivenAnswer | None], given: GivenAnswer,
-    date: str | None = None, changed: int = 0,
+    given: GivenAnswer, date: str | None = None, changed: int = 0,
 ) -> None:  # fmt: skip
     """Write an answer, unless the same stands there; another one goes to the changes.
 
     Who skips rates nothing. Raises `UsageError` where the item was forgotten, `DataError` for
     ratings that do not go with it.
     """
-    entry, earlier = listed
+    ((entry, earlier),) = session_of(db, rater, position)
     item = study.items.get(entry.item)
     if item is None:
         raise UsageError(f"{rater}: the item at position {position} was forgotten")
@@ -108,23 +106,20 @@ def write_answer(
         return
     place, where = (rater, position), "WHERE rater = ? AND position = ?"
     if earlier:
-        (before,) = db.execute(f"SELECT answer FROM entries {where}", place).fetchone()
-        db.execute("INSERT INTO changes VALUES (?, ?, ?)", (*place, before))
-        changed += json.loads(before)["changed"] + 1
+        stands = f"SELECT rater, position, answer FROM entries {where}"
+        db.execute(f"INSERT INTO changes {stands}", place)
+        changed = db.execute(f"SELECT count(*) FROM changes {where}", place).fetchone()[0]
     seconds = given.seconds if given.seconds is None or math.isfinite(given.seconds) else None
     row = AnswerRow(
         **item.model_dump(include={"pair", "kind", "asks", "expected", "category"}),
         **{"rater": rater, "item": item.id, "again": entry.again, "changed": changed},
-        responses=study.responses_of[item.id],
+        **{"responses": study.responses_of[item.id], "choice": given.choice, "ratings": ratings},
         left="second" if entry.swapped else "first",
-        choice=given.choice,
-        ratings=ratings,
         seconds=seconds and min(max(seconds, 0.0), LONGEST),
         date=date or datetime.now(UTC).isoformat(timespec="seconds"),
     )
-    db.execute(
-        f"UPDATE entries SET answer = ? {where}", (row.model_dump_json(exclude=ADDED), *place)
-    )
+    answer = row.model_dump_json(exclude=ADDED)
+    db.execute(f"UPDATE entries SET answer = ? {where}", (answer, *place))
 
 
 def write_traits(
@@ -159,14 +154,14 @@ def free_places(db: sqlite3.Connection, study: Study) -> dict[str, int]:
 
 
 def seat(
-    db: sqlite3.Connection, name: str, place: int, entries: Sequence[ListEntry],
-    token: str | None = None, arrived: float | None = None,
+    db: sqlite3.Connection, study: Study, name: str, place: int, token: str | None = None,
+    arrived: float | None = None, entries: Sequence[ListEntry] | None = None,
 ) -> None:  # fmt: skip
-    """Give a rater a place and a list."""
+    """Give a rater a place, with its list or what is open of it."""
     values = (name, place, token and hashed(token), arrived is not None, arrived or 0)
     columns = "rater, place, token, arrived, seen"
     db.execute(f"INSERT INTO raters ({columns}) VALUES (?, ?, ?, ?, ?)", values)
-    add_entries(db, name, entries)
+    add_entries(db, name, planned_list(study, place) if entries is None else entries)
 
 
 def add_entries(db: sqlite3.Connection, rater: str, entries: Iterable[ListEntry]) -> None:

@@ -11,24 +11,11 @@ from dataclasses import dataclass
 from palate.errors import RunError, UsageError
 from palate.study.folder import ITEMS, Study, read_study
 from palate.study.records import AnswerRow
+from palate.study.store import sessions
 from palate.study.store.database import Database, arrival_token, hashed, reading, value_of
 from palate.study.store.forgetting import forget_rater
 from palate.study.store.rows import answer_rows
-from palate.study.store.sessions import (
-    AskedEntry,
-    Chooser,
-    GivenAnswer,
-    RaterState,
-    add_entries,
-    free_places,
-    planned_list,
-    rater_name,
-    seat,
-    session_of,
-    state_of,
-    write_answer,
-    write_traits,
-)
+from palate.study.store.sessions import AskedEntry, Chooser, GivenAnswer, RaterState
 
 
 @dataclass
@@ -72,9 +59,9 @@ class StudyStore:
         with self.database.transaction() as db:
             if not value_of(db, "links"):
                 db.execute("INSERT INTO study VALUES ('links', 'issued')")
-                for name, place in free_places(db, self.study).items():
+                for name, place in sessions.free_places(db, self.study).items():
                     tokens[name] = secrets.token_urlsafe(24)
-                    seat(db, name, place, planned_list(self.study, place), tokens[name])
+                    sessions.seat(db, self.study, name, place, tokens[name])
         return tokens
 
     def arrive(self, arrival: str) -> str | None:
@@ -95,8 +82,8 @@ class StudyStore:
         deleted rater did not answer, and one who was not seen for long, who is closed by it.
         """
         study, now = self.study, self.clock()
-        for name, place in free_places(db, study).items():
-            seat(db, name, place, planned_list(study, place), token, now)
+        for name, place in sessions.free_places(db, study).items():
+            sessions.seat(db, study, name, place, token, now)
             return True
         for place in range(study.plan.raters):
             live, taken = [], set()
@@ -104,16 +91,19 @@ class StudyStore:
                 "SELECT rater, closed OR (arrived AND seen < ?) FROM raters WHERE place = ?",
                 (now - 60 * self.hold_minutes, place),
             ).fetchall():
-                if not gone or state_of(db, study, name).finished:
+                if not gone or sessions.state_of(db, study, name).finished:
                     live.append(name)
-                session = session_of(db, name)
+                session = sessions.session_of(db, name)
                 taken |= {entry.item for entry, given in session if given or name in live}
-            entries = [entry for entry in planned_list(study, place) if entry.item not in taken]
+            entries = [
+                entry for entry in sessions.planned_list(study, place) if entry.item not in taken
+            ]
             if entries or (study.plan.mode == "collect" and not live):
                 left = f"place = ? AND rater NOT IN ({', '.join('?' * len(live))})"
                 db.execute(f"UPDATE raters SET closed = 1 WHERE {left}", (place, *live))
                 numbers = [int(name[1:]) for (name,) in db.execute("SELECT rater FROM raters")]
-                seat(db, rater_name(study, max(numbers)), place, entries, token, now)
+                name = sessions.rater_name(study, max(numbers))
+                sessions.seat(db, study, name, place, token, now, entries)
                 return True
         return False
 
@@ -123,7 +113,7 @@ class StudyStore:
             row = db.execute(
                 "SELECT rater FROM raters WHERE token = ? AND NOT closed", (hashed(token),)
             ).fetchone()
-            return row and state_of(db, self.study, row[0])
+            return row and sessions.state_of(db, self.study, row[0])
 
     def consent(self, rater: str) -> None:
         """Keep that a rater consented."""
@@ -133,7 +123,7 @@ class StudyStore:
         """Keep what a rater said of themselves; raises `DataError` for no option of the plan."""
         with self.database.transaction() as db:
             self._touch(db, rater)
-            write_traits(db, self.study, rater, traits)
+            sessions.write_traits(db, self.study, rater, traits)
 
     def pass_practice(self, rater: str, n: int) -> None:
         """Keep how many practice items a rater passed."""
@@ -146,12 +136,12 @@ class StudyStore:
         forgotten meanwhile.
         """
         with reading(self.planned.folder, self._hash) as db:
-            session, study = session_of(db, rater, position), self.study
-            state = None if session else state_of(db, study, rater)
+            session, study = sessions.session_of(db, rater, position), self.study
+            state = None if session else sessions.state_of(db, study, rater)
         if state and not state.finished and position == state.next_position:
             with self.database.transaction() as db:
                 self._choose_next(db, rater)
-                session = session_of(db, rater, position)
+                session = sessions.session_of(db, rater, position)
         if not session:
             return None
         entry, given = session[0]
@@ -169,12 +159,15 @@ class StudyStore:
         """
         with self.database.transaction() as db:
             self._touch(db, rater)
-            state, session = state_of(db, self.study, rater), session_of(db, rater, position)
+            state, session = (
+                sessions.state_of(db, self.study, rater),
+                sessions.session_of(db, rater, position),
+            )
             if not state.consented:
                 raise UsageError(f"{rater}: has not consented, so nothing is kept")
             if not session or (session[0][1] is None and position != state.next_position):
                 raise UsageError(f"{rater}: position {position} is not to be answered")
-            write_answer(db, self.study, rater, position, session[0], given)
+            sessions.write_answer(db, self.study, rater, position, given)
             self._choose_next(db, rater)
 
     def delete(self, rater: str) -> None:
@@ -201,11 +194,14 @@ class StudyStore:
     def _choose_next(self, db: sqlite3.Connection, rater: str) -> None:
         """Choose what a collection asks next, so that no page has to when it is opened."""
         while self.choose is not None:
-            state, session = state_of(db, self.study, rater), session_of(db, rater)
+            state, session = (
+                sessions.state_of(db, self.study, rater),
+                sessions.session_of(db, rater),
+            )
             if not state.consented or state.finished or state.next_position < len(session):
                 return
             chosen = self.choose(rater, session)
-            add_entries(db, rater, [chosen] if chosen else [])
+            sessions.add_entries(db, rater, [chosen] if chosen else [])
             if chosen is None:
                 db.execute("UPDATE raters SET ended = 1 WHERE rater = ?", (rater,))
 
