@@ -22,10 +22,7 @@ def agreement(
         list[Path] | None, typer.Argument(help="Runs to stand beside people, or their folders.")
     ] = None,
     margin: Annotated[
-        float | None,
-        typer.Option(
-            help="In points, of a file of answers.", show_default="0.25; of a study, its plan's"
-        ),
+        float | None, typer.Option(help="In points; a study has its plan's.", show_default="0.25")
     ] = None,
     days: Annotated[
         float, typer.Option(help="Between an answer and a later one that may have drifted.", min=0)
