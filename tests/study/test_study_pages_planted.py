@@ -102,4 +102,4 @@ def test_who_knows_four_in_five_is_measured_so(tmp_path):
     (gain,) = (gain for gain in document["gains"] if gain["kind"] == "identity")
     assert gain["low"] > 0 and gain["p_holm"] < 0.05
     table = palate("evaluate", *document["words"], cwd=tmp_path).stdout
-    assert re.search(r"people:.* yes\b", table), table
+    assert re.search(r"people +profile:5 .* yes\n", table), table

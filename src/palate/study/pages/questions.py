@@ -46,14 +46,14 @@ class AskedQuestion(NamedTuple):
         return GivenAnswer.model_validate(given)
 
 
-def question_of(asked: AskedEntry | None, mode: str) -> AskedQuestion | None:
+def question_of(place: AskedEntry | None, mode: str) -> AskedQuestion | None:
     """Return a place of a rater's list as a page shows it; None past its end, or forgotten."""
-    if asked is None or (item := asked.item) is None:
+    if place is None or (item := place.item) is None:
         return None
-    step = -1 if asked.entry.swapped else 1
+    step = -1 if place.entry.swapped else 1
     sides = dict(zip(("first", "second"), SIDES[::step], strict=True))
     values: dict[str, str] = {}
-    if given := asked.given:
+    if given := place.given:
         values["choice"] = sides.get(given.choice, given.choice)
         for name, both in given.ratings.items():
             values |= {f"{name}_{s}": str(n) for s, n in zip(sides.values(), both, strict=True)}
