@@ -57,6 +57,7 @@ def check_harmless(html: str) -> None:
     assert set(elements.tags) <= TAGS, set(elements.tags) - TAGS
     assert {name for name, _ in elements.attributes} <= {"class", "start", "tabindex"}
     assert not UNSAFE.search(html)
+    assert not re.search(r"</\w+[^\w>]", html)
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))

@@ -36,7 +36,7 @@ def _plain(state: StateCore) -> None:
     for k, token in enumerate(state.tokens):
         if token.type.startswith("heading"):
             token.tag = state.env["level"] or "p"
-            token.attrs = {"class": "heading"}
+            token.attrs = {"class": "heading"} if token.nesting == 1 else {}
         elif token.type.startswith(("th_", "td_")):
             empty = not state.tokens[k + token.nesting].content.strip()
             token.tag, token.attrs = "td" if empty else token.tag, {}
