@@ -36,6 +36,7 @@ CACHED = {
     "prompts/rendering.py: about": "texts of texts",
     "specs/registry.py: _registered": "entry points, of what is installed where",
     "reports/html.py: _environment": "templates, which come with palate",
+    "study/pages/markdown.py: _parser": "a parser of Markdown, with one setting",
     "html/templates.py: colours": "a style sheet, which comes with palate",
     "contexts/examples.py: _plain": "texts of texts",
     "records/dates.py: read_date": "instants of texts",

@@ -20,6 +20,7 @@ from palate.cli.bench import Cases
 from palate.cli.best_of import QualityOptions, SampleOptions
 from palate.cli.compute_options import Computing, ComputingTwice, Devices
 from palate.cli.data_options import (
+    DatedLayoutReading,
     LayoutReading,
     LoadingAnyLayout,
     LoadingOfLayout,
@@ -35,8 +36,10 @@ from palate.cli.training_data import LeftOut, RecipeOptions, RowsToRead, RowsToT
 from palate.errors import UsageError
 
 MOST = 10
+WORDS = {"to": "trl", "raters": "3"}
+"""What required options are given that do not take any word."""
 RECORDS = {
-    "data": [LayoutReading],
+    "data": [DatedLayoutReading],
     "evaluate": [LoadingAnyLayout, ComputingTwice, Shots, Reported],
     "best-of-n": [QualityOptions, SampleOptions, LoadingWithChoices, Computing],
     "show": [LoadingOfLayout],
@@ -118,7 +121,7 @@ def test_what_is_not_finite_is_one_line_and_exit_2(name, flag, words, value, mon
     given = [
         word
         for param in COMMANDS[name].params if param.required
-        for word in (param.opts[0], "trl" if param.name == "to" else "x")[
+        for word in (param.opts[0], WORDS.get(param.name, "x"))[
             param.param_type_name == "argument" :
         ]
     ]  # fmt: skip

@@ -25,7 +25,7 @@ def agreement(
         float | None, typer.Option(help="In points; a study has its plan's.", show_default="0.25")
     ] = None,
     days: Annotated[
-        float, typer.Option(help="Between an answer and a later one that may have drifted.", min=0)
+        float, typer.Option(help="Between an answer and a later one that may have drifted.")
     ] = 14,
     output: flags.Root = Path("runs"),
     form: flags.Format = Form.TABLE,

@@ -38,8 +38,7 @@ class Serving:
         Path | None, typer.Option(help="File (.jsonl) to which users' choices are appended.")
     ] = None
     test_share: Annotated[
-        float,
-        typer.Option(help="Share of questions whose choices are for testing.", min=0, max=1),
+        float, typer.Option(help="Share of questions whose choices are for testing.")
     ] = 0.0
     end_of_turn: Annotated[
         list[str],

@@ -30,7 +30,7 @@ def serve(
         str | None, typer.Option("--return", metavar="URL", help="What the last page links.")
     ] = None,
     hold: Annotated[
-        float, typer.Option(help="Minutes until an abandoned place goes to the next.", min=1)
+        float, typer.Option(help="Minutes until an abandoned place goes to the next.")
     ] = 60,
 ) -> None:
     """Serve the study's pages to its raters: plain forms, without script or cookie.

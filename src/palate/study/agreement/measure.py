@@ -44,6 +44,8 @@ def agreement(
     path = Path(source)
     study = read_study(path) if path.is_dir() else None
     plan = study.plan if study else None
+    if not days >= 0:
+        raise UsageError(f"--days {days:g}: expected 0 or more")
     if margin is not None and (not margin > 0 or (plan and margin != plan.margin)):
         fixed = f"{plan.margin:g} before anybody was asked" if plan else "only above 0"
         raise UsageError(f"--margin {margin:g}: the margin is {fixed}")

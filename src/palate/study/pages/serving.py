@@ -50,6 +50,8 @@ def serve_study(
         raise UsageError(
             f"palate study serve needs pip install 'palate[study]' ({error.name} is missing)"
         ) from error
+    if not hold_minutes >= 1:
+        raise UsageError(f"--hold {hold_minutes:g}: expected a minute or more")
     for option, given in {"--url": url, "--return": onward}.items():
         if given is not None and not WEB.fullmatch(given):
             raise UsageError(f"{option} {given}: expected an address as https://example.org/path")
