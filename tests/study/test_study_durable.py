@@ -17,7 +17,9 @@ from pathlib import Path
 import pytest
 
 from palate.errors import ResourceError, UsageError
+from palate.files import ENDING
 from palate.records import user_key
+from palate.seeding import canonical_json
 from palate.study import Study, read_study
 from palate.study.store import GivenAnswer, StudyStore, read_answers
 from palate.study.store import database as databases
@@ -190,3 +192,43 @@ def test_of_a_forgotten_user_no_word_stays(tmp_path: Path) -> None:
         exported = (study.folder / "exports" / "answers.jsonl").read_text(encoding="utf-8")
         assert len(exported.splitlines()) == 18
     assert len(read_study(study.folder).items) == len(study.items) - 1
+
+
+def test_an_export_that_was_killed_leaves_nothing_of_the_forgotten(tmp_path: Path) -> None:
+    study = small_study(tmp_path / "study")
+    with watched(study) as store:
+        left = study.folder / "exports" / f".rows.jsonl.0123456789abcdef{ENDING}"
+        left.write_text('{"rater": "r02", "it was killed here')
+        store.delete("r02")
+        assert not left.exists()
+
+
+def test_files_of_others_that_are_forgotten_over_keep_their_other_lines(tmp_path: Path) -> None:
+    study = small_study(tmp_path / "study")
+    with watched(study) as store:
+        text = '\ufeffrater;link\r\n"r01";a\r\n"r02";b\r\n"r020";c\r\nr03;d'
+        (study.folder / "links.csv").write_bytes(text.encode())
+        other = study.folder / "exports" / "notes.jsonl"
+        other.write_bytes(b'no JSON\n["r02"]\n\n{"user_id": "r02"}\n{"user_id": "r03"}\n\xff')
+        store.delete("r02")
+        left = text.replace('"r02";b\r\n', "")
+        assert (study.folder / "links.csv").read_bytes() == left.encode()
+        assert other.read_bytes() == b'no JSON\n["r02"]\n\n{"user_id": "r03"}\n\xff'
+
+
+def test_exported_answers_lose_the_rows_of_a_forgotten_user(tmp_path: Path) -> None:
+    study = small_study(tmp_path / "study", users=(user_key("ana"),))
+    with watched(study) as store:
+        path = study.folder / "exports" / "answers.jsonl"
+        path.write_text(exported(store))
+        assert len(files_with(study, '"row0"')) == 2  # gold, and the exported answers
+        forget_user(store.database, study.folder, "ana")
+        assert files_with(study, '"row0"') == []
+        assert path.read_text() == exported(store)
+        assert len(path.read_text().splitlines()) == 18
+
+
+def exported(store: StudyStore) -> str:
+    with closing(StudyStore.open(read_study(store.planned.folder))) as fresh:
+        rows = [row.model_dump(mode="json") for row in fresh.answers()]
+    return "".join(f"{canonical_json(row)}\n" for row in rows)

@@ -71,10 +71,11 @@ def take_answers(database: Database, study: Study, path: Path) -> int:
                 drop = (SHOWN | AnswerRow.model_fields.keys()) - ImportedAnswer.model_fields.keys()
                 fields = value.items() if isinstance(value, dict) else {"line": value}.items()
                 answer = ImportedAnswer(**{name: it for name, it in fields if name not in drop})
+                side = dict(fields).get("left")
                 earlier = lines.setdefault((answer.rater, answer.item, answer.again), line)
                 if earlier < line:
                     raise DataError(f"answered in line {earlier} already", field="item")
-                _take(db, study, answer, swapped=dict(fields).get("left") == "second")
+                _take(db, study, answer, side if side in ("first", "second") else None)
             except ValidationError as error:
                 raise DataError(problem_of(error), file=str(path), line=line) from error
             except DataError as error:
@@ -83,17 +84,29 @@ def take_answers(database: Database, study: Study, path: Path) -> int:
     return len(lines)
 
 
-def _take(db: sqlite3.Connection, study: Study, answer: ImportedAnswer, *, swapped: bool) -> None:
+def _take(db: sqlite3.Connection, study: Study, answer: ImportedAnswer, left: str | None) -> None:
     rater, name = answer.rater, (answer.item, answer.again)
-    if (place := sessions.free_places(db, study).get(rater)) is not None:
-        sessions.seat(db, study, rater, place)
     if not db.execute("SELECT 1 FROM raters WHERE rater = ?", (rater,)).fetchone():
-        raise DataError(f"{rater!r} is no rater of the plan", field="rater")
+        place, number = sessions.free_places(db, study).get(rater), rater[1:]
+        if place is not None:
+            sessions.seat(db, study, rater, place)
+        elif (
+            left
+            and number.isdecimal()
+            and len(number) < 9
+            and sessions.rater_name(study, int(number) - 1) == rater
+        ):
+            # Exported: who took over a place. The list is what they answered, of no place here.
+            sessions.seat(db, study, rater, -1, arrived=0, entries=())
+        else:
+            raise DataError(f"{rater!r} is no rater of the plan", field="rater")
     if answer.item not in study.items:
         raise DataError(f"{answer.item!r} is no item of the plan, or forgotten", field="item")
     session = sessions.session_of(db, rater)
-    if study.plan.mode == "collect" and name not in {(e.item, e.again) for e, _ in session}:
-        added = ListEntry(item=answer.item, swapped=swapped, again=answer.again)
+    (place,) = db.execute("SELECT place FROM raters WHERE rater = ?", (rater,)).fetchone()
+    has_list = study.plan.mode == "judge" and place >= 0
+    if not has_list and name not in {(e.item, e.again) for e, _ in session}:
+        added = ListEntry(item=answer.item, swapped=left == "second", again=answer.again)
         sessions.add_entries(db, rater, [added])
         session.append((added, None))
     position = next((k for k, (e, _) in enumerate(session) if (e.item, e.again) == name), None)

@@ -44,17 +44,21 @@ def answer_rows(db: sqlite3.Connection, study: Study) -> list[AnswerRow]:
     )
     rows = []
     for traits, row in answers:
-        gold = study.gold_of.get(row["item"], ())
-        chosen = sorted({each.chosen for each in gold})
-        row |= {
-            "contexts": sorted({each.context for each in gold}),
-            "rows": [(each.context, each.row) for each in gold],
-            "gold": "both" if len(chosen) > 1 else next(iter(chosen), None),
-            "traits": traits,
-            "excluded": failed[row["rater"]] > study.plan.most_failed_checks,
-        }
-        rows.append(AnswerRow.model_validate(row))
+        excluded = failed[row["rater"]] > study.plan.most_failed_checks
+        added = {**gold_fields(study, row["item"]), "traits": traits, "excluded": excluded}
+        rows.append(AnswerRow.model_validate({**row, **added}))
     return rows
+
+
+def gold_fields(study: Study, item: str) -> dict[str, Any]:
+    """Return what an answer's row says of the benchmark's rows behind its item."""
+    gold = study.gold_of.get(item, ())
+    chosen = sorted({each.chosen for each in gold})
+    return {
+        "contexts": sorted({each.context for each in gold}),
+        "rows": [[each.context, each.row] for each in gold],
+        "gold": "both" if len(chosen) > 1 else next(iter(chosen), None),
+    }
 
 
 def _exported(path: Path, line: int, value: object) -> AnswerRow:
