@@ -241,3 +241,17 @@ def test_close_and_forget_by_name_arrival_and_user(store: StudyStore, tmp_path: 
     assert store.arrive("c") is None
     assert "choose one of them" in said("export", "study", "--items", "--rows")
     assert "no study" in said("status", "nowhere")
+
+
+def test_who_was_forgotten_does_not_come_back_by_an_old_export(tmp_path: Path) -> None:
+    study = small_study(tmp_path / "study", mode="collect", per_rater=2, checks=0, shown=True)
+    entries = study.plan.lists[0]
+    with closing(StudyStore.open(study, choose=lambda _, asked: entries[len(asked)])) as store:
+        store.arrive("a")
+        store.consent("r01")
+        store.save("r01", 0, GivenAnswer(choice="first"))
+        palate("study", "export", "study", "-o", "old.jsonl", cwd=tmp_path)
+        store.delete("r01")
+        printed = palate("study", "import", "study", "old.jsonl", cwd=tmp_path)
+        assert (printed.returncode, store.answers()) == (2, [])
+        assert "is not in the list of r01" in printed.stderr

@@ -43,7 +43,6 @@ def forget_rater(database: Database, folder: Path, name: str) -> str:
             db.execute(f"DELETE FROM {table} WHERE rater = ?", (rater,))
         row = "SELECT rater, place, 1 FROM raters WHERE rater = ?"
         db.execute(f"REPLACE INTO raters (rater, place, closed) {row}", (rater,))
-        _sweep(folder)
         if (links := folder / LINKS).exists():
             of_rater = re.compile(rf"\W*{rater}\b")
             _rewrite(links, lambda line: "" if of_rater.match(line) else line)
@@ -74,7 +73,6 @@ def forget_user(database: Database, folder: Path, user: str) -> int:
                     return row
                 return "choice" in row and row | gold_fields(staying, item)
 
-            _sweep(folder)
             _rewrite_exported(folder, without)
             with writing(folder):
                 staying.write_items()
@@ -93,13 +91,6 @@ def close_raters(database: Database, name: str | None) -> str:
         return rater or "all raters"
 
 
-def _sweep(folder: Path) -> None:
-    """Delete what killed writers left; no other writes there while a transaction is open."""
-    for place in (folder, folder / EXPORTS):
-        for path in place.glob(f".*{ENDING}"):
-            path.unlink(missing_ok=True)
-
-
 def _rewrite_exported(
     folder: Path, changed: Callable[[dict[str, Any]], dict[str, Any] | bool]
 ) -> None:
@@ -113,6 +104,9 @@ def _rewrite_exported(
         new = changed(row) if isinstance(row, dict) else row
         return line if new == row else f"{canonical_json(new)}\n" if new else ""
 
+    for place in (folder, folder / EXPORTS):
+        for left in place.glob(f".*{ENDING}"):  # a killed writer's: the transaction has no other
+            left.unlink(missing_ok=True)
     for path in folder.rglob("*.jsonl"):
         if path not in (folder / ITEMS, folder / GOLD):
             _rewrite(path, rewritten)

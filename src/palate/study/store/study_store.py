@@ -6,6 +6,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from palate.errors import RunError, UsageError
 from palate.study.folder import ITEMS, Study, read_study
@@ -13,7 +14,7 @@ from palate.study.records import AnswerRow, ListEntry
 from palate.study.store import sessions
 from palate.study.store.database import Database, hashed, reading, token_of, value_of
 from palate.study.store.forgetting import forget_rater
-from palate.study.store.rows import answer_rows
+from palate.study.store.rows import read_answers
 from palate.study.store.sessions import AskedEntry, Chooser, GivenAnswer, RaterState
 
 
@@ -29,15 +30,13 @@ class StudyStore:
     def __post_init__(self) -> None:
         """Open the study's database, or make it; raises `RunError` where it is another plan's."""
         self._offered: dict[tuple[str, int], ListEntry] = {}
-        self._version, self._hash = _version(self.planned), self.planned.plan.hash
+        self._version, self._hash = (0, 0), self.planned.plan.hash
         self.database = Database(self.planned.folder, self._hash)
 
     @classmethod
-    def open(
-        cls, study: Study, *, hold_minutes: float = 60, choose: Chooser | None = None
-    ) -> StudyStore:
-        """Open the study's database, or make it; raises `RunError` where it is another plan's."""
-        return cls(study, hold_minutes, choose)
+    def open(cls, study: Study, **more: Any) -> StudyStore:
+        """Return the store of a study; `more` and what is raised are as of the class."""
+        return cls(study, **more)
 
     def close(self) -> None:
         """Close the database."""
@@ -46,7 +45,8 @@ class StudyStore:
     @property
     def study(self) -> Study:
         """The study, read again where its items changed; raises `RunError` for another plan's."""
-        if (version := _version(self.planned)) != self._version:
+        status = (self.planned.folder / ITEMS).stat()
+        if (version := (status.st_mtime_ns, status.st_size)) != self._version:
             study = read_study(self.planned.folder)
             if study.plan.hash != self._hash:
                 raise RunError(f"{study.folder}: the plan was replaced; end the server, start anew")
@@ -185,8 +185,7 @@ class StudyStore:
 
     def answers(self) -> list[AnswerRow]:
         """Return every answer, by rater and position."""
-        with reading(self.planned.folder, self._hash) as db:
-            return answer_rows(db, self.study)
+        return read_answers(self.study)
 
     def _set(self, rater: str, column: str, value: int) -> None:
         with self.database.transaction() as db:
@@ -219,8 +218,3 @@ class StudyStore:
                 return [entry]
             session.append((entry, None))  # forgotten since the chooser was made
         return []
-
-
-def _version(study: Study) -> tuple[int, int]:
-    status = (study.folder / ITEMS).stat()
-    return status.st_mtime_ns, status.st_size
