@@ -24,7 +24,15 @@ def read_answers(source: Study | Path) -> list[AnswerRow]:
     Raises `RunError` for no study, `DataError` for a line that is no answer.
     """
     if isinstance(source, Path) and not source.is_dir():
-        return [_exported(source, line, value) for line, value in read_jsonl(source)]
+        lines = dict(read_jsonl(source))
+        for line, value in lines.items():
+            if isinstance(value, DataError):
+                raise value
+            try:
+                lines[line] = AnswerRow.model_validate(value)
+            except ValueError as error:
+                raise DataError(problem_of(error), file=str(source), line=line) from error
+        return list(lines.values())
     study = read_study(source) if isinstance(source, Path) else source
     with reading(study.folder, study.plan.hash) as db:
         return answer_rows(db, study)
@@ -59,15 +67,6 @@ def gold_fields(study: Study, item: str) -> dict[str, Any]:
         "rows": [[each.context, each.row] for each in gold],
         "gold": "both" if len(chosen) > 1 else next(iter(chosen), None),
     }
-
-
-def _exported(path: Path, line: int, value: object) -> AnswerRow:
-    if isinstance(value, DataError):
-        raise value
-    try:
-        return AnswerRow.model_validate(value)
-    except ValueError as error:
-        raise DataError(problem_of(error), file=str(path), line=line) from error
 
 
 def progress_of(study: Study) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
