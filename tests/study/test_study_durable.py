@@ -228,6 +228,40 @@ def test_exported_answers_lose_the_rows_of_a_forgotten_user(tmp_path: Path) -> N
         assert len(path.read_text().splitlines()) == 18
 
 
+def test_who_was_forgotten_before_the_store_opened_is_not_there(tmp_path: Path) -> None:
+    study = small_study(tmp_path / "study", users=(user_key("ana"),))
+    with closing(StudyStore.open(study)) as other:
+        forget_user(other.database, study.folder, "ana")
+    with closing(StudyStore.open(study)) as store:  # of what was read before
+        assert len(store.study.items) == len(study.items) - 1
+
+
+@pytest.mark.parametrize("stop", range(4))
+def test_a_user_is_forgotten_by_a_second_try_wherever_the_first_was_killed(
+    tmp_path: Path, stop: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = small_study(tmp_path / "study", users=(user_key("ana"),))
+    with watched(study) as store:
+        path, replace = study.folder / "exports" / "answers.jsonl", Path.replace
+        path.write_text(exported(store))
+        left = iter(range(stop))
+
+        def killed(self: Path, target: Path) -> Path:
+            if next(left, None) is None:
+                raise KeyboardInterrupt
+            return replace(self, target)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "replace", killed)
+            with pytest.raises(KeyboardInterrupt):
+                forget_user(store.database, study.folder, "ana")
+        path.write_text(exported(store))  # exported in between
+        assert forget_user(store.database, study.folder, "ana") > 0
+        for trace in ("Question 0?", user_key("ana"), '"row0"'):
+            assert files_with(study, trace) == []
+        assert path.read_text() == exported(store)
+
+
 def exported(store: StudyStore) -> str:
     with closing(StudyStore.open(read_study(store.planned.folder))) as fresh:
         rows = [row.model_dump(mode="json") for row in fresh.answers()]

@@ -58,9 +58,9 @@ class Study:
             write_json(self.folder / PLAN, {**head, **self.plan.model_dump(mode="json")})
 
     def write_items(self) -> None:
-        """Write items and gold anew, each file whole."""
-        _write_lines(self.folder / ITEMS, self.items.values())
+        """Write items and gold anew, each file whole; items last, by which forgetting is told."""
         _write_lines(self.folder / GOLD, self.gold)
+        _write_lines(self.folder / ITEMS, self.items.values())
 
 
 def need_new(folder: Path) -> None:
