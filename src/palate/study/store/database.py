@@ -8,6 +8,7 @@ import secrets
 import sqlite3
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from hashlib import sha256
@@ -20,6 +21,7 @@ from palate.errors import ResourceError, RunError, writing
 FILE = "answers.sqlite"
 BUSY = 10.0
 """Seconds that a transaction waits for another process's."""
+PAUSE = 0.001
 SETTINGS = ("journal_mode = WAL", "synchronous = FULL", "secure_delete = ON")
 
 
@@ -45,7 +47,7 @@ class Database:
         """Give the connection for a block: all of it is saved, or nothing and `ResourceError`."""
         with self._lock, _problems(self.path, "not saved"):
             try:
-                self.connection.execute("BEGIN IMMEDIATE")
+                self._in_turn("BEGIN IMMEDIATE")
                 yield self.connection
                 self.connection.execute("COMMIT")
             except BaseException:
@@ -58,12 +60,29 @@ class Database:
     def truncate_log(self) -> None:
         """Empty the write-ahead log, where deleted bytes stay; raises `ResourceError`."""
         with self._lock, _problems(self.path, "not emptied"):
-            busy, *_ = self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            busy = self._in_turn("PRAGMA wal_checkpoint(TRUNCATE)")
         if busy:
             raise ResourceError(
                 f"{self.path}-wal: another program reads it, so it still holds what was deleted; "
                 "end that program, then forget the same once more"
             )
+
+    def _in_turn(self, statement: str) -> bool:
+        """Run it when no other process is in the way, and return whether one still is.
+
+        SQLite asks ten times a second. While a server saves without pause, that is never its turn.
+        """
+        self.connection.execute("PRAGMA busy_timeout = 0")
+        until = time.monotonic() + BUSY
+        while True:
+            try:
+                busy, *_ = self.connection.execute(statement).fetchone() or (0,)
+                if not busy or time.monotonic() > until:
+                    return bool(busy)
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                    raise
+            time.sleep(PAUSE)
 
     def close(self) -> None:
         """Close the connection when the last transaction has ended."""
