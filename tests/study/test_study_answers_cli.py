@@ -14,7 +14,7 @@ import pytest
 from command_line import palate
 from palate.records import user_key
 from palate.study import AnswerRow, Study
-from palate.study.store import GivenAnswer, StudyStore, read_answers
+from palate.study.store import GivenAnswer, StudyStore, forgetting, read_answers
 from study.small_studies import RATINGS, small_study
 
 GOLD = ("gold", "chosen", "expected", "kind", "check", "context", "row")
@@ -92,6 +92,47 @@ def test_an_export_comes_back_as_the_same_answers(store: StudyStore, tmp_path: P
     assert refused.returncode == 2
     assert "not there yet" in refused.stderr
     assert path.read_bytes() == before
+
+
+def test_an_export_with_a_place_that_was_taken_over_comes_back(
+    store: StudyStore, tmp_path: Path
+) -> None:
+    study = store.study
+    forgetting.close_raters(store.database, "r02")
+    store.arrive("c")
+    token = store.arrive("d")  # nothing is open of a place, so none is given
+    assert token is None
+    store.delete("r02")
+    assert store.arrive("d") is not None
+    store.consent("r04")
+    for k in (0, 1):
+        store.save("r04", k, GivenAnswer(choice="skip"))
+    palate("study", "export", "study", "-o", "answers.jsonl", cwd=tmp_path)
+    Study(tmp_path / "other", study.plan, study.items, study.gold).write()
+    printed = palate("study", "import", "other", "answers.jsonl", cwd=tmp_path)
+    assert printed.stdout == "imported: 8 answers\n", printed.stderr
+    assert read_answers(tmp_path / "other") == store.answers()
+    assert {row.rater for row in store.answers()} == {"r01", "r04"}
+
+
+def test_a_collections_export_comes_back(tmp_path: Path) -> None:
+    more: dict[str, Any] = {"mode": "collect", "per_rater": 2, "checks": 0, "shown": True}
+    study, other = (small_study(tmp_path / name, **more) for name in ("study", "other"))
+    entries = [entry.model_copy(update={"swapped": True}) for entry in study.plan.lists[0]]
+    entries[1] = entries[0].model_copy(update={"again": True, "swapped": False})
+    with closing(StudyStore.open(study, choose=lambda _, asked: entries[len(asked)])) as store:
+        store.arrive("a")
+        store.consent("r01")
+        for k, choice in enumerate(("first", "second")):
+            store.save("r01", k, GivenAnswer.model_validate({"choice": choice}))
+        palate("study", "export", "study", cwd=tmp_path)
+        path = "study/exports/answers.jsonl"
+        assert palate("study", "import", "other", path, cwd=tmp_path).returncode == 0
+        assert read_answers(other) == store.answers()
+        assert [(row.left, row.again) for row in read_answers(other)] == [
+            ("second", False),
+            ("first", True),
+        ]
 
 
 def test_lists_for_other_tools_hold_no_gold_and_take_sides_back(
@@ -200,3 +241,17 @@ def test_close_and_forget_by_name_arrival_and_user(store: StudyStore, tmp_path: 
     assert store.arrive("c") is None
     assert "choose one of them" in said("export", "study", "--items", "--rows")
     assert "no study" in said("status", "nowhere")
+
+
+def test_who_was_forgotten_does_not_come_back_by_an_old_export(tmp_path: Path) -> None:
+    study = small_study(tmp_path / "study", mode="collect", per_rater=2, checks=0, shown=True)
+    entries = study.plan.lists[0]
+    with closing(StudyStore.open(study, choose=lambda _, asked: entries[len(asked)])) as store:
+        store.arrive("a")
+        store.consent("r01")
+        store.save("r01", 0, GivenAnswer(choice="first"))
+        palate("study", "export", "study", "-o", "old.jsonl", cwd=tmp_path)
+        store.delete("r01")
+        printed = palate("study", "import", "study", "old.jsonl", cwd=tmp_path)
+        assert (printed.returncode, store.answers()) == (2, [])
+        assert "is not in the list of r01" in printed.stderr

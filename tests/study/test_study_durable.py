@@ -17,7 +17,9 @@ from pathlib import Path
 import pytest
 
 from palate.errors import ResourceError, UsageError
+from palate.files import ENDING
 from palate.records import user_key
+from palate.seeding import canonical_json
 from palate.study import Study, read_study
 from palate.study.store import GivenAnswer, StudyStore, read_answers
 from palate.study.store import database as databases
@@ -77,6 +79,32 @@ def test_threads_lose_no_answer(tmp_path: Path) -> None:
     assert len({(row.rater, row.item) for row in rows}) == 8 * 22
     assert {(row.choice, row.changed) for row in rows} == {("same", 2)}
     assert changes == 2 * 8 * 22
+
+
+def test_who_forgets_has_a_turn_while_another_saves_without_pause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(databases, "BUSY", 1.0)
+    study, done = small_study(tmp_path / "study"), threading.Event()
+
+    def save() -> None:
+        path = study.folder / "answers.sqlite"
+        with closing(sqlite3.connect(path, 10, isolation_level=None)) as db:
+            while not done.is_set():
+                db.execute("BEGIN IMMEDIATE")
+                done.wait(0.06)
+                db.execute("COMMIT")
+                done.wait(0.003)
+
+    with closing(StudyStore.open(study)) as store, ThreadPoolExecutor(1) as pool:
+        store.issue_links()
+        saving = pool.submit(save)
+        try:
+            for _ in range(8):
+                store.delete("r02")
+        finally:
+            done.set()
+        saving.result()
 
 
 def test_a_killed_writer_loses_nothing_that_it_acknowledged(tmp_path: Path) -> None:
@@ -190,3 +218,77 @@ def test_of_a_forgotten_user_no_word_stays(tmp_path: Path) -> None:
         exported = (study.folder / "exports" / "answers.jsonl").read_text(encoding="utf-8")
         assert len(exported.splitlines()) == 18
     assert len(read_study(study.folder).items) == len(study.items) - 1
+
+
+def test_an_export_that_was_killed_leaves_nothing_of_the_forgotten(tmp_path: Path) -> None:
+    study = small_study(tmp_path / "study")
+    with watched(study) as store:
+        left = study.folder / "exports" / f".rows.jsonl.0123456789abcdef{ENDING}"
+        left.write_text('{"rater": "r02", "it was killed here')
+        store.delete("r02")
+        assert not left.exists()
+
+
+def test_files_of_others_that_are_forgotten_over_keep_their_other_lines(tmp_path: Path) -> None:
+    study = small_study(tmp_path / "study")
+    with watched(study) as store:
+        text = '\ufeffrater;link\r\n"r01";a\r\n"r02";b\r\n"r020";c\r\nr03;d'
+        (study.folder / "links.csv").write_bytes(text.encode())
+        other = study.folder / "exports" / "notes.jsonl"
+        other.write_bytes(b'no JSON\n["r02"]\n\n{"user_id": "r02"}\n{"user_id": "r03"}\n\xff')
+        store.delete("r02")
+        left = text.replace('"r02";b\r\n', "")
+        assert (study.folder / "links.csv").read_bytes() == left.encode()
+        assert other.read_bytes() == b'no JSON\n["r02"]\n\n{"user_id": "r03"}\n\xff'
+
+
+def test_exported_answers_lose_the_rows_of_a_forgotten_user(tmp_path: Path) -> None:
+    study = small_study(tmp_path / "study", users=(user_key("ana"),))
+    with watched(study) as store:
+        path = study.folder / "exports" / "answers.jsonl"
+        path.write_text(exported(store))
+        assert len(files_with(study, '"row0"')) == 2  # gold, and the exported answers
+        forget_user(store.database, study.folder, "ana")
+        assert files_with(study, '"row0"') == []
+        assert path.read_text() == exported(store)
+        assert len(path.read_text().splitlines()) == 18
+
+
+def test_who_was_forgotten_before_the_store_opened_is_not_there(tmp_path: Path) -> None:
+    study = small_study(tmp_path / "study", users=(user_key("ana"),))
+    with closing(StudyStore.open(study)) as other:
+        forget_user(other.database, study.folder, "ana")
+    with closing(StudyStore.open(study)) as store:  # of what was read before
+        assert len(store.study.items) == len(study.items) - 1
+
+
+@pytest.mark.parametrize("stop", range(4))
+def test_a_user_is_forgotten_by_a_second_try_wherever_the_first_was_killed(
+    tmp_path: Path, stop: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    study = small_study(tmp_path / "study", users=(user_key("ana"),))
+    with watched(study) as store:
+        path, replace = study.folder / "exports" / "answers.jsonl", Path.replace
+        path.write_text(exported(store))
+        left = iter(range(stop))
+
+        def killed(self: Path, target: Path) -> Path:
+            if next(left, None) is None:
+                raise KeyboardInterrupt
+            return replace(self, target)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "replace", killed)
+            with pytest.raises(KeyboardInterrupt):
+                forget_user(store.database, study.folder, "ana")
+        path.write_text(exported(store))  # exported in between
+        assert forget_user(store.database, study.folder, "ana") > 0
+        for trace in ("Question 0?", user_key("ana"), '"row0"'):
+            assert files_with(study, trace) == []
+        assert path.read_text() == exported(store)
+
+
+def exported(store: StudyStore) -> str:
+    with closing(StudyStore.open(read_study(store.planned.folder))) as fresh:
+        rows = [row.model_dump(mode="json") for row in fresh.answers()]
+    return "".join(f"{canonical_json(row)}\n" for row in rows)

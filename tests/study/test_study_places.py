@@ -174,6 +174,61 @@ def test_a_collection_assigns_when_answers_are_saved(tmp_path: Path) -> None:
         assert len(list_of(store, "r04")) == 1
 
 
+def test_a_collection_looks_without_writing_where_what_waited_was_forgotten(tmp_path: Path) -> None:
+    users = [user_key(name) for name in ("ana", "ben", "eve", "joe")]
+    study = small_study(
+        tmp_path / "study", mode="collect", per_rater=4, checks=0, shown=True, users=tuple(users)
+    )
+    given, listed = GivenAnswer(choice="second"), study.plan.lists[0]
+
+    def choose(rater: str, session: Sequence[tuple[ListEntry, Any]]) -> ListEntry | None:
+        met = [entry.item for entry, _ in session]
+        return next((entry for entry in listed if entry.item not in met), None)
+
+    with closing(StudyStore.open(study, choose=choose)) as store:
+        rater, token = rater_of(store, "a"), store.arrive("a")
+        assert rater is not None
+        assert token is not None
+        store.save(rater, 0, given)
+        for name in ("ben", "eve"):  # what waits, and what the chooser would take next
+            forget_user(store.database, study.folder, name)
+        changes = store.database.connection.total_changes
+        state = store.rater(token)
+        assert state is not None
+        assert (state.finished, state.next_position) == (False, 2)
+        asked = store.entry(rater, 2)
+        assert asked is not None
+        assert asked.entry == listed[3]
+        assert store.database.connection.total_changes == changes
+        store.save(rater, 2, given)
+        store.save(rater, 2, given)
+        assert [row.item for row in store.answers()] == [listed[0].item, listed[3].item]
+        state = store.rater(token)
+        assert state is not None
+        assert (state.answered, state.total, state.finished) == (2, 2, True)
+
+
+def test_a_collection_ends_where_all_that_is_left_was_forgotten(tmp_path: Path) -> None:
+    study = small_study(
+        tmp_path / "study", mode="collect", per_rater=2, checks=0, items=2, shown=True,
+        users=(user_key("ana"), user_key("ben")),
+    )  # fmt: skip
+    entries = study.plan.lists[0]
+    with closing(
+        StudyStore.open(study, choose=lambda _, session: dict(enumerate(entries)).get(len(session)))
+    ) as store:
+        rater, token = rater_of(store, "a"), store.arrive("a")
+        assert rater is not None
+        assert token is not None
+        store.save(rater, 0, GivenAnswer(choice="second"))
+        forget_user(store.database, study.folder, "ben")
+        state = store.rater(token)
+        assert state is not None
+        assert (state.total, state.finished) == (1, True)
+        with pytest.raises(UsageError, match="not to be answered"):
+            store.save(rater, 2, GivenAnswer(choice="second"))
+
+
 class Places(RuleBasedStateMachine):
     """People arrive, answer, pause, are closed and delete, in any order."""
 

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-import sqlite3
+import multiprocessing
 import stat
+from collections.abc import Callable
 from contextlib import closing
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import pytest
 
-from palate.errors import DataError, ResourceError, RunError, UsageError
-from palate.study import Study, StudyItem
+from palate.errors import DataError, PalateError, ResourceError, RunError, UsageError
+from palate.study import Study, StudyItem, read_study
+from palate.study.pages.serving import write_links
 from palate.study.store import GivenAnswer, StudyStore, read_answers
+from palate.study.store.database import token_of
+from palate.study.store.exchange import rater_lists
+from palate.study.store.forgetting import close_raters, rater_named
+from palate.study.store.rows import progress_of
 from study.small_studies import RATINGS, small_study
 
 FIRST = GivenAnswer(choice="first", ratings=RATINGS, seconds=2.5)
@@ -108,19 +115,74 @@ def test_two_arrivals_get_two_places_and_one_comes_back(study: Study) -> None:
     assert tokens[4] is None
 
 
-def test_links_are_issued_once_and_tokens_kept_as_hashes(study: Study) -> None:
+def test_links_are_the_same_at_any_time_and_kept_as_hashes(study: Study) -> None:
     with closing(StudyStore.open(study)) as store:
         links = store.issue_links()
         assert list(links) == ["r01", "r02", "r03"]
-        assert store.issue_links() == {}
-        arrival = store.arrive("somebody")
-        assert arrival is None
-        for rater, token in links.items():
-            state = store.rater(token)
-            assert state is not None
-            assert state.rater == rater
+        assert store.arrive("somebody") is None
+        close_raters(store.database, "r02")
+        store.delete("r03")
+        taken = store.arrive("somebody")
+        assert taken is not None
+    with closing(StudyStore.open(study)) as store:
+        assert store.issue_links() == {"r01": links["r01"]}
+        states = {rater: store.rater(token) for rater, token in links.items()}
+        assert [state and state.rater for state in states.values()] == ["r01", None, None]
+        assert store.rater(taken) is not None
         files = [path.read_bytes() for path in study.folder.iterdir()]
     assert not any(token.encode() in content for token in links.values() for content in files)
+
+
+def test_no_arrival_id_makes_a_link(study: Study) -> None:
+    with closing(StudyStore.open(study)) as store:
+        links = set(store.issue_links().values())
+        close_raters(store.database, "r03")
+        db = store.database.connection
+        for name in ("r01", "link r01", "link\0r01", "\0r01", "link:r01"):
+            assert token_of(db, "arrival", name) not in links
+        assert store.arrive("link\0r01") not in links
+        assert rater_named(db, "link\0r01") == "r04"
+
+
+def test_a_closed_study_issues_no_links(study: Study) -> None:
+    with closing(StudyStore.open(study)) as store:
+        close_raters(store.database, None)
+        assert store.issue_links() == {}
+        assert store.arrive("a") is None
+
+
+def test_links_are_written_wherever_their_file_is_missing(study: Study) -> None:
+    path = study.folder / "links.csv"
+    with closing(StudyStore.open(study)) as store:
+        store.issue_links()  # and killed before they are written
+        write_links(store, path, "http://localhost")
+        text = path.read_text(encoding="utf-8")
+        assert [line.split(",")[0] for line in text.splitlines()] == ["rater", "r01", "r02", "r03"]
+        path.unlink()
+        write_links(store, path, "http://localhost")
+        assert path.read_text(encoding="utf-8") == text
+        write_links(store, path, "http://elsewhere")
+        assert path.read_text(encoding="utf-8") == text
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def open_at_once(folder: Path, others: Barrier) -> None:
+    others.wait()
+    StudyStore.open(read_study(folder)).close()
+
+
+def test_processes_that_make_the_database_at_once_share_it(tmp_path: Path) -> None:
+    forking = multiprocessing.get_context("fork")  # what is imported need not be imported again
+    for k in range(6):
+        study, others = small_study(tmp_path / f"study{k}"), forking.Barrier(4)
+        opening = [
+            forking.Process(target=open_at_once, args=(study.folder, others)) for _ in range(4)
+        ]
+        for process in opening:
+            process.start()
+        for process in opening:
+            process.join()
+        assert [process.exitcode for process in opening] == [0] * 4
 
 
 def test_another_plan_is_refused(study: Study, tmp_path: Path) -> None:
@@ -154,9 +216,43 @@ def test_a_full_disk_saves_nothing_and_the_store_goes_on(study: Study) -> None:
         assert store.answers()[0].changed == flips
 
 
+WRITES = ("INSERT", "UPDATE", "DELETE")
+STEPS: dict[str, Callable[[StudyStore], object]] = {
+    "arrive": lambda store: store.arrive("b"),
+    "consent": lambda store: store.consent("r01"),
+    "about": lambda store: store.set_traits("r01", {"age": "under 30"}),
+    "practice": lambda store: store.pass_practice("r01", 1),
+    "links": lambda store: store.issue_links(),
+    "save": lambda store: store.save("r01", 1, FIRST),
+    "close": lambda store: close_raters(store.database, "r01"),
+    "forget": lambda store: store.delete("r01"),
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_of_a_step_that_the_disk_ends_nothing_is_kept(step: str, study: Study) -> None:
+    with closing(StudyStore.open(study)) as store:
+        store.save(at_work(store, "a"), 0, FIRST)
+        db = store.database.connection
+        before = list(db.iterdump())
+        writes = [f"{what} ON main.{table}" for what in WRITES for table in ("raters", "entries")]
+        for k, write in enumerate(writes):  # ends the transaction, as a full disk does
+            stop = "BEGIN SELECT RAISE(ROLLBACK, 'no room'); END"
+            db.execute(f"CREATE TEMP TRIGGER stop{k} AFTER {write} {stop}")
+        with pytest.raises(PalateError, match=r"not saved \(no room"):
+            STEPS[step](store)
+        assert list(db.iterdump()) == before
+        for k in range(len(writes)):
+            db.execute(f"DROP TRIGGER stop{k}")
+        STEPS[step](store)
+
+
 def test_readers_write_nothing(study: Study) -> None:
+    assert (read_answers(study), progress_of(study)) == ([], ([], []))
+    assert len(list(rater_lists(study))) == 18
+    assert not (study.folder / "answers.sqlite").exists()
     with closing(StudyStore.open(study)) as store:
         at_work(store, "a")
+    before = (study.folder / "answers.sqlite").read_bytes()
     read_answers(study)
-    with sqlite3.connect(study.folder / "answers.sqlite") as db:
-        assert db.execute("SELECT count(*) FROM raters").fetchone() == (1,)
+    assert (study.folder / "answers.sqlite").read_bytes() == before

@@ -89,10 +89,12 @@ def export(
         output = study / forgetting.EXPORTS / f"{name}.jsonl"
     elif output.exists() or output.suffix != ".jsonl":
         raise UsageError(f"-o {output}: expected a file that is not there yet and ends in .jsonl")
-    lines = [f"{canonical_json(line)}\n" for line in _exported(read_study(study), name)]
-    with writing(output):
-        write_whole(output, lines)
-        output.chmod(0o600)
+    # Nobody is forgotten between what is read and what is written.
+    with _database(study) as (database, _), database.transaction():
+        lines = [f"{canonical_json(line)}\n" for line in _exported(read_study(study), name)]
+        with writing(output):
+            write_whole(output, lines)
+            output.chmod(0o600)
     show_text(f"{output}: {len(lines):,} lines")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -58,9 +58,9 @@ class Study:
             write_json(self.folder / PLAN, {**head, **self.plan.model_dump(mode="json")})
 
     def write_items(self) -> None:
-        """Write items and gold anew, each file whole."""
-        _write_lines(self.folder / ITEMS, self.items.values())
+        """Write items and gold anew, each file whole; items last, by which forgetting is told."""
         _write_lines(self.folder / GOLD, self.gold)
+        _write_lines(self.folder / ITEMS, self.items.values())
 
 
 def need_new(folder: Path) -> None:
@@ -87,17 +87,9 @@ def read_study(folder: Path | str) -> Study:
         ) from error
     if written != plan.hash:
         raise RunError(f"{folder / PLAN}: changed since it was planned; plan a new study")
-    items = _read_lines(folder / ITEMS, StudyItem)
-    _need_planned(folder / ITEMS, items, plan.items.values())
-    gold = _read_lines(folder / GOLD, GoldRow)
-    _need_planned(folder / GOLD, gold, plan.gold)
+    items = _read_lines(folder / ITEMS, StudyItem, plan.items.values())
+    gold = _read_lines(folder / GOLD, GoldRow, plan.gold)
     return Study(folder, plan, {item.id: item for item in items}, tuple(gold))
-
-
-def _need_planned(path: Path, records: Sequence[Planned], hashes: Iterable[str]) -> None:
-    planned = set(hashes)
-    if any(record.hash not in planned for record in records):
-        raise RunError(f"{path}: changed since it was planned; plan a new study")
 
 
 def _write_lines(path: Path, records: Iterable[Planned]) -> None:
@@ -105,9 +97,12 @@ def _write_lines(path: Path, records: Iterable[Planned]) -> None:
     path.chmod(0o600)
 
 
-def _read_lines(path: Path, record: type[P]) -> list[P]:
+def _read_lines(path: Path, record: type[P], planned: Iterable[str]) -> list[P]:
     try:
         with path.open(encoding="utf-8", newline="\n") as file:
-            return [record.model_validate_json(line) for line in file]
+            records = [record.model_validate_json(line) for line in file]
     except (OSError, ValueError) as error:
         raise RunError(f"{path}: cannot be read ({problem_of(error)})") from error
+    if not {record.hash for record in records} <= set(planned):
+        raise RunError(f"{path}: changed since it was planned; plan a new study")
+    return records

@@ -78,8 +78,9 @@ def serve_study(
 
 
 def write_links(store: StudyStore, path: Path, address: str) -> None:
-    """Write the raters' links, the first time alone; raises `ResourceError`."""
-    if tokens := store.issue_links():
+    """Write the raters' links where there is no such file; raises `ResourceError`."""
+    tokens = store.issue_links()
+    if not path.exists():
         with writing(path, ResourceError), whole_file(path) as stream:
             Path(stream.name).chmod(0o600)
             stream.write(b"rater,link\n")

@@ -19,8 +19,6 @@ from palate.study.store import sessions
 from palate.study.store.database import Database, reading
 from palate.study.store.sessions import GivenAnswer
 
-SHOWN = {"position", "question", "shown", "left", "right"}
-
 
 class ImportedAnswer(Record):
     """What another tool says of an answer: by its side, or as the first or second text."""
@@ -34,6 +32,11 @@ class ImportedAnswer(Record):
     date: DateText | None = None
     changed: Annotated[int, Field(ge=0)] = 0
     traits: Mapping[str, str] = {}
+
+
+SIDES = ("first", "second")
+LISTED = {"position", "question", "shown", "left", "right"}
+UNREAD = (LISTED | AnswerRow.model_fields.keys()) - ImportedAnswer.model_fields.keys()
 
 
 def rater_lists(study: Study) -> Iterator[dict[str, Any]]:
@@ -68,13 +71,12 @@ def take_answers(database: Database, study: Study, path: Path) -> int:
             if isinstance(value, DataError):
                 raise value
             try:
-                drop = (SHOWN | AnswerRow.model_fields.keys()) - ImportedAnswer.model_fields.keys()
-                fields = value.items() if isinstance(value, dict) else {"line": value}.items()
-                answer = ImportedAnswer(**{name: it for name, it in fields if name not in drop})
+                row = value if isinstance(value, dict) else {"line": value}
+                answer = ImportedAnswer(**{name: row[name] for name in row.keys() - UNREAD})
                 earlier = lines.setdefault((answer.rater, answer.item, answer.again), line)
                 if earlier < line:
                     raise DataError(f"answered in line {earlier} already", field="item")
-                _take(db, study, answer, swapped=dict(fields).get("left") == "second")
+                _take(db, study, answer, row.get("left"))
             except ValidationError as error:
                 raise DataError(problem_of(error), file=str(path), line=line) from error
             except DataError as error:
@@ -83,17 +85,25 @@ def take_answers(database: Database, study: Study, path: Path) -> int:
     return len(lines)
 
 
-def _take(db: sqlite3.Connection, study: Study, answer: ImportedAnswer, *, swapped: bool) -> None:
+def _take(db: sqlite3.Connection, study: Study, answer: ImportedAnswer, left: object) -> None:
     rater, name = answer.rater, (answer.item, answer.again)
-    if (place := sessions.free_places(db, study).get(rater)) is not None:
-        sessions.seat(db, study, rater, place)
     if not db.execute("SELECT 1 FROM raters WHERE rater = ?", (rater,)).fetchone():
-        raise DataError(f"{rater!r} is no rater of the plan", field="rater")
+        place, n = sessions.free_places(db, study).get(rater), rater[1:9]
+        if place is not None:
+            sessions.seat(db, study, rater, place)
+        elif left in SIDES and n.isdecimal() and sessions.rater_name(study, int(n) - 1) == rater:
+            # Exported: who took over a place. Of no place here, the list is what they answered.
+            sessions.seat(db, study, rater, -1, arrived=0, entries=())
+        else:
+            raise DataError(f"{rater!r} is no rater of the plan", field="rater")
     if answer.item not in study.items:
         raise DataError(f"{answer.item!r} is no item of the plan, or forgotten", field="item")
     session = sessions.session_of(db, rater)
-    if study.plan.mode == "collect" and name not in {(e.item, e.again) for e, _ in session}:
-        added = ListEntry(item=answer.item, swapped=swapped, again=answer.again)
+    listed = "SELECT place >= 0 AND ?, closed FROM raters WHERE rater = ?"
+    has_list, closed = db.execute(listed, (study.plan.mode == "judge", rater)).fetchone()
+    forgotten = closed and not session
+    if not (has_list or forgotten or name in {(e.item, e.again) for e, _ in session}):
+        added = ListEntry(item=answer.item, swapped=left == "second", again=answer.again)
         sessions.add_entries(db, rater, [added])
         session.append((added, None))
     position = next((k for k, (e, _) in enumerate(session) if (e.item, e.again) == name), None)
@@ -102,7 +112,7 @@ def _take(db: sqlite3.Connection, study: Study, answer: ImportedAnswer, *, swapp
     entry, earlier = session[position]
     sides = ("right", "left") if entry.swapped else ("left", "right")
     fields = answer.model_dump(include={"choice", "ratings", "seconds"})
-    fields["choice"] = dict(zip(sides, ("first", "second"), strict=True)).get(*[answer.choice] * 2)
+    fields["choice"] = dict(zip(sides, SIDES, strict=True)).get(*[answer.choice] * 2)
     for dimension, both in answer.ratings.items():
         if isinstance(both, Mapping):
             fields["ratings"][dimension] = [both.get(side) for side in sides]

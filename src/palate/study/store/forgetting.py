@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from palate.errors import UsageError, writing
-from palate.files import write_whole
+from palate.files import ENDING, write_whole
 from palate.records import user_key
+from palate.seeding import canonical_json
 from palate.study.folder import GOLD, ITEMS, read_study
-from palate.study.store.database import Database, arrival_token, hashed
+from palate.study.store.database import Database, hashed, token_of
+from palate.study.store.rows import gold_fields
 
 EXPORTS, LINKS = "exports", "links.csv"
 UNKNOWN = "the study has no such rater, and nobody arrived under this id"
@@ -21,7 +24,7 @@ UNKNOWN = "the study has no such rater, and nobody arrived under this id"
 
 def rater_named(db: sqlite3.Connection, name: str) -> str | None:
     """Return the rater of this name, or who arrived under it."""
-    named = (name, hashed(arrival_token(db, name)))
+    named = (name, hashed(token_of(db, "arrival", name)))
     row = db.execute("SELECT rater FROM raters WHERE rater = ? OR token = ?", named).fetchone()
     return row and str(row[0])
 
@@ -40,8 +43,12 @@ def forget_rater(database: Database, folder: Path, name: str) -> str:
             db.execute(f"DELETE FROM {table} WHERE rater = ?", (rater,))
         row = "SELECT rater, place, 1 FROM raters WHERE rater = ?"
         db.execute(f"REPLACE INTO raters (rater, place, closed) {row}", (rater,))
-        _drop_lines(folder / LINKS, lambda line: line.startswith(f"{rater},"))
-        _drop_exported(folder, lambda row: rater in (row.get("rater"), row.get("user_id")))
+        if (links := folder / LINKS).exists():
+            of_rater = re.compile(rf"\W*{rater}\b")
+            _rewrite(links, lambda line: "" if of_rater.match(line) else line)
+        _rewrite_exported(
+            folder, lambda row: rater not in (row.get("rater"), row.get("user_id")) and row
+        )
     database.truncate_log()
     return rater
 
@@ -49,7 +56,8 @@ def forget_rater(database: Database, folder: Path, name: str) -> str:
 def forget_user(database: Database, folder: Path, user: str) -> int:
     """Drop every item that holds what a user of the data wrote, and their gold.
 
-    Answers to them stay. Returns how many items and rows that were, 0 for an unknown user.
+    Answers to them stay, exported ones too, without the user's rows. Returns how many items and
+    rows that were, 0 for an unknown user.
     """
     with database.transaction():  # nobody else forgets a user meanwhile
         study, key = read_study(folder), user_key(user)
@@ -57,14 +65,17 @@ def forget_user(database: Database, folder: Path, user: str) -> int:
         items = {name: item for name, item in study.items.items() if key not in item.users}
         gone = study.items.keys() - items.keys()
         if n := len(gone) + len(study.gold) - len(gold):
+            staying = replace(study, items=items, gold=gold)
 
-            def holds_texts(row: dict[str, Any]) -> bool:
+            def without(row: dict[str, Any]) -> dict[str, Any] | bool:
                 item = row.get("item", str(row.get("id")).rpartition("-")[2])
-                return "choice" not in row and item in gone
+                if item not in gone:
+                    return row
+                return "choice" in row and row | gold_fields(staying, item)
 
-            _drop_exported(folder, holds_texts)
+            _rewrite_exported(folder, without)
             with writing(folder):
-                replace(study, items=items, gold=gold).write_items()
+                staying.write_items()
         return n
 
 
@@ -80,16 +91,32 @@ def close_raters(database: Database, name: str | None) -> str:
         return rater or "all raters"
 
 
-def _drop_exported(folder: Path, drops: Callable[[dict[str, Any]], bool]) -> None:
+def _rewrite_exported(
+    folder: Path, changed: Callable[[dict[str, Any]], dict[str, Any] | bool]
+) -> None:
+    """Write the exported lines that change anew, less those for which nothing stays."""
+
+    def rewritten(line: str) -> str:
+        try:
+            row = json.loads(line)
+        except ValueError:
+            return line
+        new = changed(row) if isinstance(row, dict) else row
+        return line if new == row else f"{canonical_json(new)}\n" if new else ""
+
+    for place in (folder, folder / EXPORTS):
+        for left in place.glob(f".*{ENDING}"):  # a killed writer's: the transaction has no other
+            left.unlink(missing_ok=True)
     for path in folder.rglob("*.jsonl"):
         if path not in (folder / ITEMS, folder / GOLD):
-            _drop_lines(path, lambda line: drops(json.loads(line)))
+            _rewrite(path, rewritten)
 
 
-def _drop_lines(path: Path, drops: Callable[[str], bool]) -> None:
+def _rewrite(path: Path, changed: Callable[[str], str]) -> None:
     with writing(path):
-        lines = path.read_text(encoding="utf-8").split("\n")[:-1] if path.exists() else []
-        staying = [f"{line}\n" for line in lines if not drops(line)]
-        if len(staying) < len(lines):
-            write_whole(path, staying)
+        with path.open(encoding="utf-8", errors="surrogateescape", newline="\n") as file:
+            lines = list(file)
+        new = [changed(line) for line in lines]
+        if new != lines:
+            write_whole(path, new, "surrogateescape")
             path.chmod(0o600)

@@ -24,7 +24,15 @@ def read_answers(source: Study | Path) -> list[AnswerRow]:
     Raises `RunError` for no study, `DataError` for a line that is no answer.
     """
     if isinstance(source, Path) and not source.is_dir():
-        return [_exported(source, line, value) for line, value in read_jsonl(source)]
+        lines = dict(read_jsonl(source))
+        for line, value in lines.items():
+            if isinstance(value, DataError):
+                raise value
+            try:
+                lines[line] = AnswerRow.model_validate(value)
+            except ValueError as error:
+                raise DataError(problem_of(error), file=str(source), line=line) from error
+        return list(lines.values())
     study = read_study(source) if isinstance(source, Path) else source
     with reading(study.folder, study.plan.hash) as db:
         return answer_rows(db, study)
@@ -44,26 +52,21 @@ def answer_rows(db: sqlite3.Connection, study: Study) -> list[AnswerRow]:
     )
     rows = []
     for traits, row in answers:
-        gold = study.gold_of.get(row["item"], ())
-        chosen = sorted({each.chosen for each in gold})
-        row |= {
-            "contexts": sorted({each.context for each in gold}),
-            "rows": [(each.context, each.row) for each in gold],
-            "gold": "both" if len(chosen) > 1 else next(iter(chosen), None),
-            "traits": traits,
-            "excluded": failed[row["rater"]] > study.plan.most_failed_checks,
-        }
-        rows.append(AnswerRow.model_validate(row))
+        excluded = failed[row["rater"]] > study.plan.most_failed_checks
+        added = {**gold_fields(study, row["item"]), "traits": traits, "excluded": excluded}
+        rows.append(AnswerRow.model_validate({**row, **added}))
     return rows
 
 
-def _exported(path: Path, line: int, value: object) -> AnswerRow:
-    if isinstance(value, DataError):
-        raise value
-    try:
-        return AnswerRow.model_validate(value)
-    except ValueError as error:
-        raise DataError(problem_of(error), file=str(path), line=line) from error
+def gold_fields(study: Study, item: str) -> dict[str, Any]:
+    """Return what an answer's row says of the benchmark's rows behind its item."""
+    gold = study.gold_of.get(item, ())
+    chosen = sorted({each.chosen for each in gold})
+    return {
+        "contexts": sorted({each.context for each in gold}),
+        "rows": [[each.context, each.row] for each in gold],
+        "gold": "both" if len(chosen) > 1 else next(iter(chosen), None),
+    }
 
 
 def progress_of(study: Study) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:

@@ -1,6 +1,6 @@
 -- `raters` keeps the names of who was deleted, so that nobody else is given one; of them no more.
-CREATE TABLE IF NOT EXISTS study (name TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS raters (
+CREATE TABLE study (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE raters (
   rater TEXT PRIMARY KEY,
   place INTEGER NOT NULL,
   token TEXT UNIQUE,  -- its SHA-256
@@ -12,7 +12,7 @@ CREATE TABLE IF NOT EXISTS raters (
   ended INTEGER NOT NULL DEFAULT 0,  -- a collection has nothing more to ask
   closed INTEGER NOT NULL DEFAULT 0
 );
-CREATE TABLE IF NOT EXISTS entries (
+CREATE TABLE entries (
   rater TEXT NOT NULL,
   position INTEGER NOT NULL,
   item TEXT NOT NULL,
@@ -21,7 +21,7 @@ CREATE TABLE IF NOT EXISTS entries (
   answer TEXT,  -- JSON of an AnswerRow; what plan and gold say is added when it is read
   PRIMARY KEY (rater, position)
 );
-CREATE TABLE IF NOT EXISTS changes (
+CREATE TABLE changes (
   rater TEXT NOT NULL,
   position INTEGER NOT NULL,
   answer TEXT NOT NULL  -- what stood there before, with its date

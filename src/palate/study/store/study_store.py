@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import secrets
 import sqlite3
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from palate.errors import RunError, UsageError
 from palate.study.folder import ITEMS, Study, read_study
-from palate.study.records import AnswerRow
+from palate.study.records import AnswerRow, ListEntry
 from palate.study.store import sessions
-from palate.study.store.database import Database, arrival_token, hashed, reading, value_of
+from palate.study.store.database import Database, hashed, reading, token_of, value_of
 from palate.study.store.forgetting import forget_rater
-from palate.study.store.rows import answer_rows
+from palate.study.store.rows import read_answers
 from palate.study.store.sessions import AskedEntry, Chooser, GivenAnswer, RaterState
 
 
@@ -29,15 +29,14 @@ class StudyStore:
 
     def __post_init__(self) -> None:
         """Open the study's database, or make it; raises `RunError` where it is another plan's."""
-        self._version, self._hash = _version(self.planned), self.planned.plan.hash
+        self._offered: dict[tuple[str, int], ListEntry] = {}
+        self._version, self._hash = (0, 0), self.planned.plan.hash
         self.database = Database(self.planned.folder, self._hash)
 
     @classmethod
-    def open(
-        cls, study: Study, *, hold_minutes: float = 60, choose: Chooser | None = None
-    ) -> StudyStore:
-        """Open the study's database, or make it; raises `RunError` where it is another plan's."""
-        return cls(study, hold_minutes, choose)
+    def open(cls, study: Study, **more: Any) -> StudyStore:
+        """Return the store of a study; `more` and what is raised are as of the class."""
+        return cls(study, **more)
 
     def close(self) -> None:
         """Close the database."""
@@ -46,7 +45,8 @@ class StudyStore:
     @property
     def study(self) -> Study:
         """The study, read again where its items changed; raises `RunError` for another plan's."""
-        if (version := _version(self.planned)) != self._version:
+        status = (self.planned.folder / ITEMS).stat()
+        if (version := (status.st_mtime_ns, status.st_size)) != self._version:
             study = read_study(self.planned.folder)
             if study.plan.hash != self._hash:
                 raise RunError(f"{study.folder}: the plan was replaced; end the server, start anew")
@@ -54,20 +54,25 @@ class StudyStore:
         return self.planned
 
     def issue_links(self) -> dict[str, str]:
-        """Return a token for every place that is free, by rater; the first time alone."""
-        tokens: dict[str, str] = {}
+        """Seat a rater at every free place, and return the tokens of all who did not arrive.
+
+        They are the same at any time. Who is closed or was deleted has none.
+        """
         with self.database.transaction() as db:
-            if not value_of(db, "links"):
-                db.execute("INSERT INTO study VALUES ('links', 'issued')")
-                for name, place in sessions.free_places(db, self.study).items():
-                    tokens[name] = secrets.token_urlsafe(24)
-                    sessions.seat(db, self.study, name, place, tokens[name])
+            free = {} if value_of(db, "closed") else sessions.free_places(db, self.study)
+            for name, place in free.items():
+                sessions.seat(db, self.study, name, place)
+            listed = "SELECT rater FROM raters WHERE NOT (closed OR arrived) ORDER BY place"
+            names = [name for (name,) in db.execute(listed)]
+            tokens = {name: token_of(db, "link", name) for name in names}
+            kept = [(hashed(token), name) for name, token in tokens.items()]
+            db.executemany("UPDATE raters SET token = ? WHERE rater = ?", kept)
         return tokens
 
     def arrive(self, arrival: str) -> str | None:
         """Return the token of a place, the same for the same id; None where none is free."""
         with self.database.transaction() as db:
-            token = arrival_token(db, arrival)
+            token = token_of(db, "arrival", arrival)
             row = db.execute("SELECT closed FROM raters WHERE token = ?", (hashed(token),))
             if value_of(db, "closed"):
                 return None
@@ -110,10 +115,13 @@ class StudyStore:
     def rater(self, token: str) -> RaterState | None:
         """Return where the rater of a token stands; None where it is nobody's, or closed."""
         with reading(self.planned.folder, self._hash) as db:
-            row = db.execute(
-                "SELECT rater FROM raters WHERE token = ? AND NOT closed", (hashed(token),)
-            ).fetchone()
-            return row and sessions.state_of(db, self.study, row[0])
+            named = "SELECT rater FROM raters WHERE token = ? AND NOT closed"
+            if (row := db.execute(named, (hashed(token),)).fetchone()) is None:
+                return None
+            state = sessions.state_of(db, self.study, row[0])
+            if self._following(db, state) == []:
+                return state._replace(total=state.answered, finished=True)
+            return state
 
     def consent(self, rater: str) -> None:
         """Keep that a rater consented."""
@@ -132,16 +140,16 @@ class StudyStore:
     def entry(self, rater: str, position: int) -> AskedEntry | None:
         """Return a position of a rater's list, from 0; None past its end.
 
-        A collection chooses what comes next when an answer is saved; here only where that item was
-        forgotten meanwhile.
+        A collection chooses what comes next when an answer is saved. Where that was forgotten
+        meanwhile, another is chosen here, and kept when it is answered: to look writes nothing.
         """
         with reading(self.planned.folder, self._hash) as db:
             session, study = sessions.session_of(db, rater, position), self.study
-            state = None if session else sessions.state_of(db, study, rater)
-        if state and not state.finished and position == state.next_position:
-            with self.database.transaction() as db:
-                self._choose_next(db, rater)
-                session = sessions.session_of(db, rater, position)
+            state = sessions.state_of(db, study, rater)
+            if not session and position == state.next_position:
+                for entry in self._following(db, state) or ():
+                    self._offered[rater, position] = entry
+                    session = [(entry, None)]
         if not session:
             return None
         entry, given = session[0]
@@ -159,12 +167,13 @@ class StudyStore:
         """
         with self.database.transaction() as db:
             self._touch(db, rater)
-            state, session = (
-                sessions.state_of(db, self.study, rater),
-                sessions.session_of(db, rater, position),
-            )
+            state = sessions.state_of(db, self.study, rater)
             if not state.consented:
                 raise UsageError(f"{rater}: has not consented, so nothing is kept")
+            offered = self._offered.get((rater, position))
+            if offered and self._following(db, state) and position == state.next_position:
+                sessions.add_entries(db, rater, [offered])
+            session = sessions.session_of(db, rater, position)
             if not session or (session[0][1] is None and position != state.next_position):
                 raise UsageError(f"{rater}: position {position} is not to be answered")
             sessions.write_answer(db, self.study, rater, position, given)
@@ -176,8 +185,7 @@ class StudyStore:
 
     def answers(self) -> list[AnswerRow]:
         """Return every answer, by rater and position."""
-        with reading(self.planned.folder, self._hash) as db:
-            return answer_rows(db, self.study)
+        return read_answers(self.study)
 
     def _set(self, rater: str, column: str, value: int) -> None:
         with self.database.transaction() as db:
@@ -192,20 +200,21 @@ class StudyStore:
             raise UsageError(f"{rater}: takes no answers any more")
 
     def _choose_next(self, db: sqlite3.Connection, rater: str) -> None:
-        """Choose what a collection asks next, so that no page has to when it is opened."""
-        while self.choose is not None:
-            state, session = (
-                sessions.state_of(db, self.study, rater),
-                sessions.session_of(db, rater),
-            )
-            if not state.consented or state.finished or state.next_position < len(session):
-                return
-            chosen = self.choose(rater, session)
-            sessions.add_entries(db, rater, [chosen] if chosen else [])
-            if chosen is None:
-                db.execute("UPDATE raters SET ended = 1 WHERE rater = ?", (rater,))
+        """Keep what a collection asks next, so that no page has to when it is opened."""
+        following = self._following(db, sessions.state_of(db, self.study, rater))
+        sessions.add_entries(db, rater, following or ())
+        if following == []:
+            db.execute("UPDATE raters SET ended = 1 WHERE rater = ?", (rater,))
 
-
-def _version(study: Study) -> tuple[int, int]:
-    status = (study.folder / ITEMS).stat()
-    return status.st_mtime_ns, status.st_size
+    def _following(self, db: sqlite3.Connection, state: RaterState) -> list[ListEntry] | None:
+        """Return what a collection asks next, none at its end; None where something waits."""
+        if self.choose is None or not state.consented or state.finished:
+            return None
+        session = sessions.session_of(db, state.rater)
+        if state.next_position < len(session):
+            return None
+        while (entry := self.choose(state.rater, session)) is not None:
+            if entry.item in self.study.items:
+                return [entry]
+            session.append((entry, None))  # forgotten since the chooser was made
+        return []
