@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -55,6 +55,8 @@ def serve_study(
     for option, given in {"--url": url, "--return": onward}.items():
         if given is not None and not WEB.fullmatch(given):
             raise UsageError(f"{option} {given}: expected an address as https://example.org/path")
+    if arrive == "":
+        raise UsageError("--arrive: expected the name of a parameter, as PROLIFIC_PID")
     if host in ("0.0.0.0", "::") and url is None and arrive is None:
         raise UsageError(f"--host {host}: say with --url which address the raters' links have")
     study, choose = read_study(folder), None
@@ -69,7 +71,7 @@ def serve_study(
         def ready(here: str) -> None:
             address, links = (url or here).rstrip("/"), None if arrive else study.folder / LINKS
             if links:
-                write_links(store, links, address)
+                write_links(store, links, address, anew=url is not None)
             listening(address, links)
 
         base = urlsplit(url or "").path.rstrip("/")
@@ -77,10 +79,18 @@ def serve_study(
         AppServer(app, sock).run_until_told(ready)
 
 
-def write_links(store: StudyStore, path: Path, address: str) -> None:
-    """Write the raters' links, the first time alone; raises `ResourceError`."""
-    if tokens := store.issue_links():
+def write_links(store: StudyStore, path: Path, address: str, *, anew: bool = False) -> None:
+    """Write the raters' links, the first time alone; `anew`, the address of those that stand there.
+
+    Raises `ResourceError`, and then none is issued yet.
+    """
+
+    def write(tokens: Mapping[str, str]) -> None:
         with writing(path, ResourceError), whole_file(path) as stream:
             Path(stream.name).chmod(0o600)
             stream.write(b"rater,link\n")
             stream.writelines(f"{name},{address}/s/{it}\n".encode() for name, it in tokens.items())
+
+    if not store.issue_links(write) and anew and path.exists():
+        lines = [line.split(",") for line in path.read_text(encoding="utf-8").splitlines()[1:]]
+        write({name: link.rpartition("/")[2] for name, link in lines})

@@ -53,8 +53,11 @@ class StudyStore:
             self.planned, self._version = study, version
         return self.planned
 
-    def issue_links(self) -> dict[str, str]:
-        """Return a token for every place that is free, by rater; the first time alone."""
+    def issue_links(self, keep: Callable[[dict[str, str]], None] = lambda _: None) -> dict[str, str]:
+        """Return a token for every place that is free, by rater; the first time alone.
+
+        They are issued once `keep` has them: where it raises, they are issued another time.
+        """
         tokens: dict[str, str] = {}
         with self.database.transaction() as db:
             if not value_of(db, "links"):
@@ -62,6 +65,7 @@ class StudyStore:
                 for name, place in sessions.free_places(db, self.study).items():
                     tokens[name] = secrets.token_urlsafe(24)
                     sessions.seat(db, self.study, name, place, tokens[name])
+                keep(tokens)
         return tokens
 
     def arrive(self, arrival: str) -> str | None:
