@@ -53,7 +53,9 @@ class StudyStore:
             self.planned, self._version = study, version
         return self.planned
 
-    def issue_links(self, keep: Callable[[dict[str, str]], None] = lambda _: None) -> dict[str, str]:
+    def issue_links(
+        self, keep: Callable[[dict[str, str]], None] = lambda _: None
+    ) -> dict[str, str]:
         """Return a token for every place that is free, by rater; the first time alone.
 
         They are issued once `keep` has them: where it raises, they are issued another time.
