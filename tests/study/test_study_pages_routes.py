@@ -267,13 +267,18 @@ def test_with_posts_the_choice_alone_is_asked(tmp_path):
 
 
 def test_what_a_model_is_told_of_a_post_stands_on_the_page(tmp_path):
-    shown = (Part(kind="post", text="I like tea.", category="drinks & <b>"),)
+    shown = (
+        Part(kind="post", text="I like tea.", category="drinks & <b>"),
+        Part(kind="example", text="Chosen:\n  - tea\nNot chosen:\n  <b>"),
+    )
     question = (Message(role="user", content="What?"),)
     item = StudyItem.of(Slate(question=question, shown=shown, candidates=("Tea.", "Coffee.")))
     with served(page_study(tmp_path / "study", [item])) as pages:
         pages.begin(pages.links[0])
         html = pages.client.get(f"{pages.links[0]}/items/1").text
         assert '<p class="role" dir="auto">drinks &amp; &lt;b&gt;</p>' in html
+        # In Markdown `Not chosen` would be a line of the list above it.
+        assert ">Chosen:\n  - tea\nNot chosen:\n  &lt;b&gt;</div>" in html
 
 
 def test_who_stays_away_for_longer_than_the_hold_gives_the_place_to_the_next(tmp_path):
