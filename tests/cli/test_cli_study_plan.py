@@ -56,12 +56,12 @@ Each gets 4 of 20 checks too; who fails more than 1 is excluded.
 
 power to show that chosen and rejected are rated alike, within 0.25 points
 
- spread of raters   power   raters for 0.8   pairs for 0.8
- ─────────────────────────────────────────────────────────
- 0.08               0.452                –              85
- 0.3                0.194                –             886
+ spread of raters   power
+ ────────────────────────
+ 0.08               0.452
+ 0.3                0.194
 
-For a true difference of 0; 48 pairs × 3 ratings. –: no number is.
+For a true difference of 0; 48 pairs × 3 ratings.
 48 of them are mirrored couples: there the difference is 0 by law, so nothing is to be tested.
 
 raters will read: 338 texts of 32 users (arts-01, arts-02, arts-03, …): be sure that you may.
@@ -95,12 +95,12 @@ Each gets 4 of 24 checks too; who fails more than 1 is excluded.
 
 power to show that chosen and rejected are rated alike, within 0.5 points
 
- spread of raters   power   raters for 0.8   pairs for 0.8
- ─────────────────────────────────────────────────────────
- 0.08               1.000                3              27
- 0.3                0.978                7              37
+ spread of raters   power
+ ────────────────────────
+ 0.08               1.000
+ 0.3                0.978
 
-For a true difference of 0; 100 pairs × 2 ratings. –: no number is.
+For a true difference of 0; 100 pairs × 2 ratings.
 
 raters will read: 9 texts of 9 users (u1, u2, u3, …): be sure that you may.
 """)

@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from collections_of_choices import collection, given, questions, sit_through
+from page_studies import ABOUT, TRAITS, served
+from page_studies import WORDS as WORDS_OF_PAGES
 
 from palate.benchmarks import Dataset
 from palate.embeddings import plain_item
@@ -103,6 +105,26 @@ def test_the_next_pair_is_next_question_s_of_scaled_vectors_and_learnt_answers(f
         assert left[int(next_question(model.model, answered, pairs)[0])] == entry.item
         checked += 1
     assert checked > 10
+
+
+def test_pages_ask_what_the_model_chooses(folder, tmp_path):
+    options = {"model": str(folder / "pref"), "per_rater": 9, "again": 0, "texts": WORDS_OF_PAGES}
+    options |= {"traits": TRAITS, "consent": "Yes?"}
+    study = collection(asked_about(60), tmp_path / "study", **options)
+    study.write()
+    chooser = choose_next(study, Session())
+    with served(study, choose=chooser) as pages:
+        link, expected = pages.links[0], sit_through(chooser, "r01", study, lambda _: "first")
+        pages.post(f"{link}/consent")
+        pages.post(f"{link}/about", ABOUT)
+        for n, (entry, _) in enumerate(expected, 1):
+            html = pages.client.get(f"{link}/items/{n}").text
+            item = study.items[entry.item]
+            first, second = item.answers[:: -1 if entry.swapped else 1]
+            assert item.question[0].content in html and html.index(first) < html.index(second)
+            pages.post(f"{link}/items/{n}", {"choice": "b" if entry.swapped else "a"})
+        assert pages.client.get(link).headers["Location"] == f"{link}/end"
+        assert [row.choice for row in pages.store.answers()] == ["first"] * 9
 
 
 def test_skips_and_test_answers_teach_nothing(folder):

@@ -203,6 +203,24 @@ def every_page(site) -> dict[str, Callable[[Any], None]]:
 
         return go
 
+    def deleted(page: Any) -> None:
+        free = next(k for k in range(7, 12) if pages.store.rater(pages.links[k][3:]))
+        opens(free, "/stop", send)(page)
+
+    def no_place(page: Any) -> None:
+        page.goto(f"{site.address}/?ID=late")
+        # The places of those who deleted are free.
+        taken = [pages.store.arrive(f"early{k}") for k in range(12)]
+        assert taken[-1] is None
+        page.locator(send).click()
+        assert page.locator("h1").inner_text() == WORDS["full_title"]
+
+    def too_long(page: Any) -> None:
+        opens(6, "/items/1")(page)
+        page.locator("[name=since]").evaluate("it => it.value = 'x'.repeat(70000)")
+        page.locator(send).click()
+        assert page.locator("h1").inner_text() == WORDS["long_title"]
+
     send = "main button"
     return {
         "arrival": lambda page: page.goto(f"{site.address}/?ID=x"),
@@ -220,6 +238,9 @@ def every_page(site) -> dict[str, Callable[[Any], None]]:
         "end": opens(6, "/end"),
         "stop": opens(6, "/stop"),
         "nothing there": opens(6, "/items/99"),
+        "deleted": deleted,
+        "no place is free": no_place,
+        "too long": too_long,
     }
 
 

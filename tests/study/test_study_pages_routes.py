@@ -20,7 +20,8 @@ from page_studies import (
 )
 from small_studies import small_item
 
-from palate.study import read_study
+from palate.records import Message, Part, Slate
+from palate.study import StudyItem, read_study
 
 
 @pytest.fixture
@@ -263,6 +264,43 @@ def test_with_posts_the_choice_alone_is_asked(tmp_path):
         assert rated.status_code == 422
         assert problems_on(rated.text) == [WORDS["field_unknown"]]
         assert pages.post(f"{link}/items/1", {"choice": "same"}) == f"{link}/items/2"
+
+
+def test_what_a_model_is_told_of_a_post_stands_on_the_page(tmp_path):
+    shown = (
+        Part(kind="post", text="I like tea.", category="drinks & <b>"),
+        Part(kind="example", text="Chosen:\n  - tea\nNot chosen:\n  <b>"),
+    )
+    question = (Message(role="user", content="What?"),)
+    item = StudyItem.of(Slate(question=question, shown=shown, candidates=("Tea.", "Coffee.")))
+    with served(page_study(tmp_path / "study", [item])) as pages:
+        pages.begin(pages.links[0])
+        html = pages.client.get(f"{pages.links[0]}/items/1").text
+        assert '<p class="role" dir="auto">drinks &amp; &lt;b&gt;</p>' in html
+        # In Markdown `Not chosen` would be a line of the list above it.
+        assert ">Chosen:\n  - tea\nNot chosen:\n  &lt;b&gt;</div>" in html
+
+
+def test_who_stays_away_for_longer_than_the_hold_gives_the_place_to_the_next(tmp_path):
+    study = page_study(tmp_path / "study", raters=1)
+    with served(study, links=False, arrive="ID") as pages:
+        clock = [1000.0]
+        pages.store.clock, pages.store.hold_minutes = (lambda: clock[0]), 30
+        link = pages.post("/", {"arrival": "ann"}).removesuffix("/about")
+        pages.begin(link)
+        first = pages.client.get(f"{link}/items/2").status_code
+        pages.post(f"{link}/items/1", {"choice": "a", **SCORES})
+        clock[0] += 29 * 60
+        assert pages.client.post("/", data={"arrival": "bob"}).status_code == 409
+        clock[0] += 2 * 60
+        other = pages.post("/", {"arrival": "bob"}).removesuffix("/about")
+        assert first == 404 and other != link
+        pages.begin(other)
+        assert "0 of 5 answered" in pages.client.get(f"{other}/items/1").text
+        assert pages.client.get(link).status_code == 404
+        late = pages.client.post(f"{link}/items/2", data={"choice": "a", **SCORES})
+        assert late.status_code == 404 and len(pages.store.answers()) == 1
+        assert pages.client.post("/", data={"arrival": "ann"}).status_code == 409
 
 
 def test_a_collection_asks_for_the_own_preference_without_practice(tmp_path):

@@ -18,6 +18,7 @@ import pytest
 from page_studies import page_study, served
 
 from command_line import palate
+from palate.errors import ResourceError
 from palate.study import read_study
 from palate.study.pages.serving import serve_study
 
@@ -99,6 +100,7 @@ def test_who_comes_from_a_platform_needs_no_links(study):
         (("--return", "javascript:alert(1)"), "--return javascript:alert(1): expected"),
         (("--return", "https://"), "--return https://: expected"),
         (("--host", "0.0.0.0"), "--host 0.0.0.0: say with --url"),
+        (("--arrive", ""), "--arrive: expected the name of a parameter"),
         (("--host", "192.0.2.1"), "cannot listen there"),
     ],
 )
@@ -144,3 +146,27 @@ def test_without_the_extra_it_says_what_to_install(study, tmp_path, monkeypatch,
     assert done.returncode == 2
     assert done.stderr.startswith("palate: palate study serve needs pip install 'palate[study]'")
     assert module in done.stderr
+
+
+def test_links_that_cannot_be_written_are_issued_at_the_next_start(study):
+    (study / "links.csv").mkdir()
+    with pytest.raises(ResourceError, match=r"links\.csv: cannot be written"):
+        stopped(study)
+    (study / "links.csv").rmdir()
+    assert stopped(study)[1].count("/s/") == 3
+
+
+def test_a_new_address_stands_in_the_links_and_the_keys_stay(study):
+    _, before = stopped(study)
+    _, after = stopped(study, url="https://people.example.org/tasting")
+    assert after.count(",https://people.example.org/tasting/s/") == 3
+    assert re.findall(r"/s/(.+)", after) == re.findall(r"/s/(.+)", before)
+    assert (study / "links.csv").stat().st_mode & 0o777 == 0o600
+
+
+def test_who_serves_arrivals_hears_that_links_hold_the_places(study):
+    stopped(study)
+    process, _, line = started(study, "--arrive", "ID")
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=60)
+    assert "/?ID=" in line and "a place of links.csv is free once palate study close" in said

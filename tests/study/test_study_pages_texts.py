@@ -90,7 +90,7 @@ def planted_study(folder: Path) -> Study:
         text = hostile.replace("\ud800", "")
         question = (Message(role="user", content=f"{text} {n}?"),)
         turns = (*question, Message(role="assistant", content=text), *question)
-        post = Part(kind="post", text=text, category="goldcategory")
+        post = Part(kind="post", text=text, category="told to models too")
         slate = Slate(question=turns if n % 2 else question, shown=(post,) if n % 3 else (),
                       candidates=(f"{text} one", f"{text} two"))  # fmt: skip
         items.append(StudyItem.of(slate, category="goldcategory", users=("goldkeyofuser",)))

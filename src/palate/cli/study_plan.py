@@ -31,7 +31,7 @@ def _usually(value: str, what: str) -> Any:
 class PlanOptions:
     """What is fixed before anybody is asked; None where it is as usual, or of the other mode."""
 
-    raters: Annotated[int, typer.Option(help="Places for raters.")]
+    raters: Annotated[int, typer.Option(help="Places for raters.", min=1)]
     per_pair: Annotated[int | None, _usually("3", "Raters that each item gets.")] = None
     context: flags.UsualContexts = None
     checks: Annotated[int | None, _usually("4", "Checks that each rater gets.")] = None

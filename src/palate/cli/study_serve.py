@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from palate.cli.console import err
-from palate.study.pages import serve_study
+from palate.study.pages import LINKS, serve_study
 
 LOCAL = ("127.0.0.1", "::1", "localhost")
 
@@ -42,6 +42,9 @@ def serve(
     def listening(address: str, links: Path | None) -> None:
         where = f"links in {links}" if links else f"raters come to {address}/?{arrive}=…"
         err.print(f"palate: {study} at {address} (process {os.getpid()}); {where}", highlight=False)
+        if links is None and (study / LINKS).exists():
+            warning = f"palate: a place of {LINKS} is free once palate study close {study} RATER"
+            err.print(warning, style="bold yellow", highlight=False)
         if host not in LOCAL:
             warning = "palate: not encrypted; put a proxy with TLS before it, and name it by --url"
             err.print(warning, style="bold yellow", highlight=False)

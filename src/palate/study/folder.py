@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
 from palate.errors import ResourceError, RunError, writing
-from palate.files import write_json, write_whole
+from palate.files import whole_folder, write_json, write_whole
 from palate.records import problem_of
 from palate.runs import VerdictRow
 from palate.study.records import GoldRow, Planned, StudyItem, StudyPlan
@@ -46,16 +46,16 @@ class Study:
         }
 
     def write(self) -> None:
-        """Write it into a folder that is not there yet.
+        """Write it into a folder that is not there yet, whole or not at all.
 
         Raises `RunError` where it exists, `ResourceError` for a full disk.
         """
         need_new(self.folder)
-        with writing(self.folder, ResourceError):
-            self.folder.mkdir(parents=True, mode=0o700)
-            self.write_items()
+        with writing(self.folder, ResourceError), whole_folder(self.folder) as folder:
+            folder.chmod(0o700)
+            replace(self, folder=folder).write_items()
             head = {"schema": SCHEMA, "kind": KIND, "hash": self.plan.hash}
-            write_json(self.folder / PLAN, {**head, **self.plan.model_dump(mode="json")})
+            write_json(folder / PLAN, {**head, **self.plan.model_dump(mode="json")})
 
     def write_items(self) -> None:
         """Write items and gold anew, each file whole; items last, by which forgetting is told."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections import Counter
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from palate.benchmarks import Dataset, load_benchmark
-from palate.errors import BenchmarkError, UsageError
+from palate.errors import BenchmarkError, ResourceError, UsageError
 from palate.study import StudyItem, read_study
 from palate.study.making import StudyOptions, plan_study, read_page_texts
 
@@ -72,6 +73,21 @@ def test_a_plan_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert study.plan.contexts == ("none",)
     with pytest.raises(UsageError, match="exists; a plan is made once"):
         study.write()
+
+
+def test_a_full_disk_leaves_no_half_of_a_plan(tmp_path: Path, monkeypatch: Any) -> None:
+    study = plan_study(teas(), StudyOptions(raters=3), tmp_path / "study")
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched, pytest.raises(ResourceError, match="No space left"):
+        patched.setattr("palate.study.folder.write_json", full)
+        study.write()
+    assert [*tmp_path.iterdir()] == []
+    study.write()
+    assert read_study(study.folder) == study
+    assert study.folder.stat().st_mode & 0o777 == 0o700
 
 
 def test_texts_in_two_forms_are_one_pair() -> None:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator
-from functools import partial
 
 from palate.benchmarks import Dataset
 from palate.metrics import equivalence_power
-from palate.metrics.estimates import POWER
 from palate.records import user_key
 from palate.reports.names import context_name
-from palate.reports.numbers import NONE, Number, count, plain
+from palate.reports.numbers import Number, count, plain
 from palate.reports.table import Table
 from palate.study import Study
 from palate.words import shortened
 
-WIDTH, NAMED, LONGEST, MOST_PAIRS = 100, 3, 12, 100_000
+WIDTH, NAMED, LONGEST = 100, 3, 12
 RATER_SDS = (0.08, 0.3)
 """Spreads of raters, in points, between which real ones lie."""
 ASKS = {"better": "which is better, and ratings", "prefers": "which would this person prefer"}
@@ -68,23 +65,15 @@ def _power(study: Study) -> Iterator[Table]:
         return
     n, cells = len({study.items[item].pair for item in rated}), []
     for sd in RATER_SDS:
-        power = partial(
-            equivalence_power, ratings_per_pair=plan.per_pair, margin=plan.margin, rater_sd=sd
-        )
-        raters = bisect_left(range(1, plan.per_pair * n + 1), POWER, key=partial(power, pairs=n))
-        pairs = bisect_left(range(1, MOST_PAIRS + 1), POWER, key=partial(power, plan.raters))
-        least = [
-            count(k + 1) if k < most else NONE
-            for k, most in ((raters, plan.per_pair * n), (pairs, MOST_PAIRS))
-        ]
-        cells.append([Number(f"{sd:g}", sd), plain(power(plan.raters, n)), *least])
-    notes = [f"For a true difference of 0; {n:,} pairs × {plan.per_pair} ratings. –: no number is."]
+        spread = {"margin": plan.margin, "rater_sd": sd}
+        power = equivalence_power(plan.raters, n, plan.per_pair, **spread)
+        cells.append([Number(f"{sd:g}", sd), plain(power)])
+    notes = [f"For a true difference of 0; {n:,} pairs × {plan.per_pair} ratings."]
     if mirrored := sum(len({row.chosen for row in study.gold_of[item]}) > 1 for item in rated):
         law = "there the difference is 0 by law, so nothing is to be tested"
         notes.append(f"{mirrored:,} of them are mirrored couples: {law}.")
     title = f"power to show that chosen and rejected are rated alike, within {plan.margin:g} points"
-    columns = ["spread of raters", "power", "raters for 0.8", "pairs for 0.8"]
-    yield Table(title, columns, cells, notes, width=WIDTH)
+    yield Table(title, ["spread of raters", "power"], cells, notes, width=WIDTH)
 
 
 def _readers(study: Study, dataset: Dataset) -> Iterator[Table]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from palate.records import Part
 from palate.study.folder import Study
 from palate.study.records import DIMENSIONS, HIGHEST, LOWEST
 from palate.study.store import AskedEntry, GivenAnswer
@@ -20,7 +21,7 @@ class AskedQuestion(NamedTuple):
     asks: str
     """`better`, with ratings; `prefers`; or `own`, of a collection."""
     turns: Sequence[tuple[str, str]]
-    posts: Sequence[str]
+    posts: Sequence[Part]
     answers: Sequence[str]
     sides: Mapping[str, str] = {}
     """Which side is the item's first answer, and which its second."""
@@ -59,8 +60,7 @@ def question_of(place: AskedEntry | None, mode: str) -> AskedQuestion | None:
             values |= {f"{name}_{s}": str(n) for s, n in zip(sides.values(), both, strict=True)}
     asks = item.asks if mode == "judge" else "own"
     turns = [(message.role, message.content) for message in item.question]
-    posts = [part.text for part in item.shown]
-    return AskedQuestion(asks, turns, posts, item.answers[::step], sides, values)
+    return AskedQuestion(asks, turns, item.shown, item.answers[::step], sides, values)
 
 
 def practice_of(study: Study) -> list[AskedQuestion]:
@@ -69,7 +69,7 @@ def practice_of(study: Study) -> list[AskedQuestion]:
     kinds = {item.asks for item in study.items.values() if study.plan.mode == "judge"}
     for name, kind in (("practice_1", "better"), ("practice_2", "prefers")) if kinds else ():
         asks = kind if kind in kinds else min(kinds)
-        posts = [words[f"{name}_post"]] if asks == "prefers" else []
+        posts = [Part(kind="post", text=words[f"{name}_post"])] if asks == "prefers" else []
         answers = [words[f"{name}_{side}"] for side in SIDES]
         turns, why = [("user", words[f"{name}_question"])], words[f"{name}_explanation"]
         side = words[f"{name}_expected"]

@@ -55,6 +55,8 @@ def serve_study(
     for option, given in {"--url": url, "--return": onward}.items():
         if given is not None and not WEB.fullmatch(given):
             raise UsageError(f"{option} {given}: expected an address as https://example.org/path")
+    if arrive == "":
+        raise UsageError("--arrive: expected the name of a parameter, as PROLIFIC_PID")
     if host in ("0.0.0.0", "::") and url is None and arrive is None:
         raise UsageError(f"--host {host}: say with --url which address the raters' links have")
     study, choose = read_study(folder), None
@@ -69,7 +71,7 @@ def serve_study(
         def ready(here: str) -> None:
             address, links = (url or here).rstrip("/"), None if arrive else study.folder / LINKS
             if links:
-                write_links(store, links, address)
+                write_links(store, links, address, anew=url is not None)
             listening(address, links)
 
         base = urlsplit(url or "").path.rstrip("/")
@@ -77,10 +79,10 @@ def serve_study(
         AppServer(app, sock).run_until_told(ready)
 
 
-def write_links(store: StudyStore, path: Path, address: str) -> None:
-    """Write the raters' links where there is no such file; raises `ResourceError`."""
+def write_links(store: StudyStore, path: Path, address: str, *, anew: bool = False) -> None:
+    """Write the raters' links where there is no such file, or `anew`; raises `ResourceError`."""
     tokens = store.issue_links()
-    if not path.exists():
+    if anew or not path.exists():
         with writing(path, ResourceError), whole_file(path) as stream:
             Path(stream.name).chmod(0o600)
             stream.write(b"rater,link\n")

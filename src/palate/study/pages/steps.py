@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from fastapi import HTTPException, Request, Response
@@ -34,6 +35,7 @@ class Visit(NamedTuple):
     question: AskedQuestion | None
 
 
+@dataclass
 class StudyPages:
     """What each address answers.
 
@@ -41,23 +43,21 @@ class StudyPages:
     names who arrives, and `onward` the address that the last page links.
     """
 
-    def __init__(
-        self,
-        store: StudyStore,
-        study: Study,
-        *,
-        base: str = "",
-        arrive: str | None = None,
-        onward: str | None = None,
-    ) -> None:
-        self.store, self.plan, self.page = store, study.plan, PageRenderer(study.plan).page
-        self._practice = practice_of(study)
-        self._base, self._arrive, self._onward = base, arrive, onward
+    store: StudyStore
+    study: Study
+    base: str = ""
+    arrive: str | None = None
+    onward: str | None = None
+
+    def __post_init__(self) -> None:
+        """Fix what does not change."""
+        self.plan, self.page = self.study.plan, PageRenderer(self.study.plan).page
+        self.practice = practice_of(self.study)
 
     def arrival(self, request: Request) -> Response:
         """Show the consent to who comes from a platform; the form takes the place."""
-        name = self._arrival(request.query_params.get(self._arrive or "", ""))
-        return self.page("consent.html", arrival=name)
+        name = request.query_params.get(self.arrive or "", "")
+        return self.page("consent.html", arrival=self._arrival(name))
 
     def take_place(self, fields: Posted) -> Response:
         """Take a place, or come back to it."""
@@ -125,10 +125,10 @@ class StudyPages:
         state, step, n = visit[1:4]
         before = {"items": n, "end": state.next_position + 1}.get(step, 0)
         earlier = self._first(state, range(before - 1, 0, -1))
-        more |= {"values": {"since": f"{time.time():.3f}", **values}, "onward": self._onward}
+        more |= {"values": {"since": f"{time.time():.3f}", **values}, "onward": self.onward}
         more |= {"explained": step == "practice" and n <= state.practice, **visit._asdict()}
         more |= {"earlier": earlier and self._path(visit.token, "items", earlier)}
-        more |= {"root": self._path(visit.token), "practice": len(self._practice)}
+        more |= {"root": self._path(visit.token), "practice": len(self.practice)}
         return self.page(f"{step}.html", status, **more)
 
     def _visit(self, token: str, step: str, number: str) -> Visit:
@@ -142,7 +142,7 @@ class StudyPages:
         if step == "items" and place <= here:
             question = self._question(state, n)
         elif step == "practice" and place <= here:
-            question = dict(enumerate(self._practice, 1)).get(n)
+            question = dict(enumerate(self.practice, 1)).get(n)
         if step not in (*STEPS, "stop") or (question is None if step in NUMBERED else n):
             raise HTTPException(404)
         return Visit(token, state, step, n, question)
@@ -153,7 +153,7 @@ class StudyPages:
             return 0, 0
         if self.plan.traits and state.traits is None:
             return 1, 0
-        if state.practice < len(self._practice):
+        if state.practice < len(self.practice):
             return 2, state.practice + 1
         return (4, 0) if state.finished else (3, state.next_position + 1)
 
@@ -179,10 +179,10 @@ class StudyPages:
         return go(self._path(token, STEPS[step], n))
 
     def _path(self, token: str, *parts: str | int) -> str:
-        return "/".join([self._base, "s", token, *(str(part) for part in parts if part)])
+        return "/".join([self.base, "s", token, *(str(part) for part in parts if part)])
 
     def _arrival(self, name: str) -> str:
-        if not self._arrive or not 0 < len(name) <= LONGEST_ARRIVAL or name != printable(name):
+        if not self.arrive or not 0 < len(name) <= LONGEST_ARRIVAL or name != printable(name):
             raise HTTPException(404)
         return name
 
