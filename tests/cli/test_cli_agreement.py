@@ -42,7 +42,8 @@ choices: 4 raters
  none   α nominal      8   0.016 [−1.000, 1.000]
  none   as the gold   32    0.625 [0.463, 0.787]
 
-α: Krippendorff's; both orders of the two answers are counted.
+α: Krippendorff's; both orders of the two answers are counted. n: items, and answers that are
+compared with the gold.
 
 ratings from 1 to 5: 4 raters
 
@@ -60,7 +61,7 @@ ratings from 1 to 5: 4 raters
  helpfulness   α ordinal    16   0.416 [−0.249, 1.000]
  helpfulness   α interval   16   0.405 [−0.286, 1.000]
 
-α: Krippendorff's; a unit is an answer.
+α: Krippendorff's; n: texts that several raters rated.
 
 equal quality, within 0.5 points: 4 raters
 
@@ -75,7 +76,7 @@ equal quality, within 0.5 points: 4 raters
  helpfulness   chosen − rejected   32   +0.156 [−0.314, 0.626]   0.051   not shown
  helpfulness   on checks           16    +2.625 [1.967, 3.283]       –
 
-p: the larger of two one-sided tests.
+p: the larger of two one-sided tests. n: ratings.
 correctness; relevance; helpfulness: not shown: the value is near the margin.
 
 choices, with the excluded: 5 raters
@@ -86,7 +87,8 @@ choices, with the excluded: 5 raters
  none   α nominal      8   −0.080 [−0.581, 0.421]
  none   as the gold   40     0.600 [0.470, 0.730]
 
-α: Krippendorff's; both orders of the two answers are counted.
+α: Krippendorff's; both orders of the two answers are counted. n: items, and answers that are
+compared with the gold.
 
 ratings from 1 to 5, with the excluded: 5 raters
 
@@ -104,22 +106,22 @@ ratings from 1 to 5, with the excluded: 5 raters
  helpfulness   α ordinal    16   0.416 [−0.249, 1.000]
  helpfulness   α interval   16   0.405 [−0.286, 1.000]
 
-α: Krippendorff's; a unit is an answer.
+α: Krippendorff's; n: texts that several raters rated.
 
 equal quality, within 0.5 points, with the excluded: 5 raters
 
                figure               n             value [95 %]       p     finding
  ─────────────────────────────────────────────────────────────────────────────────
  correctness   chosen − rejected   32   +0.156 [−0.314, 0.626]   0.051   not shown
- correctness   on checks           20    +2.700 [2.135, 3.265]       –
+ correctness   on checks           16    +2.625 [1.967, 3.283]       –
 
  relevance     chosen − rejected   32   +0.156 [−0.314, 0.626]   0.051   not shown
- relevance     on checks           20    +2.700 [2.135, 3.265]       –
+ relevance     on checks           16    +2.625 [1.967, 3.283]       –
 
  helpfulness   chosen − rejected   32   +0.156 [−0.314, 0.626]   0.051   not shown
- helpfulness   on checks           20    +2.700 [2.135, 3.265]       –
+ helpfulness   on checks           16    +2.625 [1.967, 3.283]       –
 
-p: the larger of two one-sided tests.
+p: the larger of two one-sided tests. n: ratings.
 correctness; relevance; helpfulness: not shown: the value is near the margin.
 
 to adjudicate
@@ -137,19 +139,20 @@ to adjudicate
 7 items part raters; rows.jsonl of the result has every item.
 
 for the paper: 4 people gave 32 answers to 8 items. Left out since they failed too many checks: 1.
-Choices: none percent 0.500 [0.000, 1.000]; none α nominal 0.016 [−1.000, 1.000]; none as the gold
-0.625 [0.463, 0.787]. α: Krippendorff's; both orders of the two answers are counted. Ratings from 1
-to 5: correctness percent 0.406 [0.216, 0.597]; correctness α ordinal 0.416 [−0.249, 1.000];
-correctness α interval 0.405 [−0.286, 1.000]; relevance percent 0.406 [0.216, 0.597]; relevance α
-ordinal 0.416 [−0.249, 1.000]; relevance α interval 0.405 [−0.286, 1.000]; helpfulness percent 0.406
-[0.216, 0.597]; helpfulness α ordinal 0.416 [−0.249, 1.000]; helpfulness α interval 0.405
-[−0.286, 1.000]. α: Krippendorff's; a unit is an answer. Equal quality, within 0.5 points:
-correctness chosen − rejected +0.156 [−0.314, 0.626], p 0.051, not shown: the value is near the
-margin; correctness on checks +2.625 [1.967, 3.283]; relevance chosen − rejected +0.156
-[−0.314, 0.626], p 0.051, not shown: the value is near the margin; relevance on checks +2.625
-[1.967, 3.283]; helpfulness chosen − rejected +0.156 [−0.314, 0.626], p 0.051, not shown: the value
-is near the margin; helpfulness on checks +2.625 [1.967, 3.283]. p: the larger of two one-sided
-tests. Intervals are 95 %, by the jackknife over raters and pairs of answers.
+Choices: none (percent 0.500 [0.000, 1.000], n 8; α nominal 0.016 [−1.000, 1.000]; as the gold 0.625
+[0.463, 0.787], n 32). α: Krippendorff's; both orders of the two answers are counted. n: items, and
+answers that are compared with the gold. Ratings from 1 to 5: correctness (percent 0.406
+[0.216, 0.597], n 16; α ordinal 0.416 [−0.249, 1.000]; α interval 0.405 [−0.286, 1.000]), relevance
+(percent 0.406 [0.216, 0.597], n 16; α ordinal 0.416 [−0.249, 1.000]; α interval 0.405
+[−0.286, 1.000]), helpfulness (percent 0.406 [0.216, 0.597], n 16; α ordinal 0.416 [−0.249, 1.000];
+α interval 0.405 [−0.286, 1.000]). α: Krippendorff's; n: texts that several raters rated. Equal
+quality, within 0.5 points: correctness (chosen − rejected +0.156 [−0.314, 0.626], n 32, p 0.051,
+not shown; on checks +2.625 [1.967, 3.283], n 16), relevance (chosen − rejected +0.156
+[−0.314, 0.626], n 32, p 0.051, not shown; on checks +2.625 [1.967, 3.283], n 16), helpfulness
+(chosen − rejected +0.156 [−0.314, 0.626], n 32, p 0.051, not shown; on checks +2.625
+[1.967, 3.283], n 16). p: the larger of two one-sided tests. n: ratings. correctness; relevance;
+helpfulness: not shown: the value is near the margin. Intervals are 95 %, by the jackknife over
+raters and pairs of answers.
 """)
 
 

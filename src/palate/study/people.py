@@ -18,6 +18,7 @@ from palate.study.store import read_answers
 
 EXAMPLE = "people:STUDY"
 NOBODY = "nobody answered"
+LEFT_OUT = "nothing to show, so nobody was asked"
 
 
 class People:
@@ -36,6 +37,7 @@ class People:
         self.canonical = str(spec.having(raters="all" if everybody else None))
         study = read_study(Path(spec.need_reference(EXAMPLE)))
         self.items, self.folder = study.plan.items, study.folder
+        self.posts_only = all(item.shown for item in study.items.values())
         pairs = counted(read_answers(study))
         votes = [answer for answer in pairs if everybody or not answer.excluded]
         self.votes: dict[str, list[int]] = {}
@@ -59,11 +61,16 @@ class People:
     def judge(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Judgement]]:
         """Yield the share of the first candidate less that of the second.
 
-        Raises `UsageError` for a slate that is no item of the plan.
+        A plan leaves out rows that have nothing to show under a context with posts. Raises
+        `UsageError` for any other slate that is no item of the plan.
         """
-        for k, slate in enumerate(slates):
-            item = StudyItem.of(slate)
+        items = list(map(StudyItem.of, slates))
+        planned = any(item.id in self.items for item in items)
+        for k, (slate, item) in enumerate(zip(slates, items, strict=True)):
             if item.id not in self.items:
+                if planned and self.posts_only and not slate.shown:
+                    yield k, Judgement(margin=None, reason=LEFT_OUT)
+                    continue
                 raise UsageError(
                     f"people:{self.folder}: a row is no item of its plan; take the data, contexts "
                     "and seed that it was planned with"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import groupby
+from operator import itemgetter
 
 from palate.reports.names import context_name
 from palate.reports.numbers import count, figure, p_value, plain, without_interval
@@ -14,13 +16,21 @@ from palate.study.agreement import Agreement, AgreementSummary, Figure
 
 WIDTH, MOST_ITEMS = 100, 20
 JACKKNIFE = "Intervals are 95 %, by the jackknife over raters and pairs of answers."
-ALPHA = "α: Krippendorff's"
 TITLES = {
-    "choices": ("choices", f"{ALPHA}; both orders of the two answers are counted."),
-    "ratings": ("ratings from 1 to 5", f"{ALPHA}; a unit is an answer."),
-    "quality": ("equal quality, within {:g} points", "p: the larger of two one-sided tests."),
-    "scorers": ("scorers beside people", "Over pairs of raters of one item; ties count one half."),
-}
+    "choices": (
+        "choices",
+        "α: Krippendorff's; both orders of the two answers are counted. n: items, and answers that "
+        "are compared with the gold.",
+    ),
+    "ratings": ("ratings from 1 to 5", "α: Krippendorff's; n: texts that several raters rated."),
+    "quality": (
+        "equal quality, within {:g} points", "p: the larger of two one-sided tests. n: ratings."
+    ),
+    "scorers": (
+        "scorers beside people",
+        "n: pairs of raters of one item; ties count one half. p: corrected over scorers (Holm).",
+    ),
+}  # fmt: skip
 
 
 def tables(result: Agreement) -> list[Table]:
@@ -30,8 +40,8 @@ def tables(result: Agreement) -> list[Table]:
     return [*drawn, Table("for the paper", [], [], [paragraph(summary)], width=WIDTH)]
 
 
-def _figures(summary: AgreementSummary) -> Iterator[Table]:
-    for panel, who in zip(summary.panels, ("", ", with the excluded"), strict=False):
+def _figures(summary: AgreementSummary, n_panels: int = 2) -> Iterator[Table]:
+    for panel, who in zip(summary.panels[:n_panels], ("", ", with the excluded"), strict=False):
         for group, (title, note) in TITLES.items():
             figures = [each for each in panel.figures if each.group == group]
             tested = group in {"quality", "scorers"}
@@ -76,22 +86,31 @@ def _items(result: Agreement) -> Iterator[Table]:
 
 def paragraph(summary: AgreementSummary) -> str:
     """Return what a paper prints of the raters who count."""
-    panel, most = summary.panels[0], summary.most_failed_checks
-    rule = "too many checks" if most is None else f"more than {most} checks"
-    told = [
-        f"{panel.raters:,} people gave {panel.answers:,} answers to {panel.items:,} items. "
-        f"Left out since they failed {rule}: {summary.excluded:,}."
-    ]
-    for group, (title, note) in TITLES.items():
-        figures = [
-            f"{_name(each)} {each.measure} {_value(each)}"
-            + ("" if each.p is None else f", p {p_value(each.p)}")
-            + (f", {each.finding}" if each.finding else "")
-            for each in panel.figures
-            if each.group == group
-        ]
-        if figures:
-            told += [f"{title.format(summary.margin).capitalize()}: {'; '.join(figures)}. {note}"]
+    panel, most, out = summary.panels[0], summary.most_failed_checks, summary.excluded
+    told = [f"{panel.raters:,} people gave {panel.answers:,} answers to {panel.items:,} items."]
+    if most or out:
+        rule = f"more than {most} check{'s' * (most != 1)}" if most else "too many checks"
+        told.append(f"Left out since they failed {rule}: {out:,}.")
+    for table in _figures(summary, 1):
+        groups = []
+        for name, rows in groupby(table.rows, key=itemgetter(0)):
+            figures, above = [], None
+            for _, measure, n, value, *tested in rows:
+                p, finding = tested or ("–", "")
+                more = (n != above and f"n {n}", p != "–" and f"p {p}", finding)
+                figures.append(", ".join([f"{measure} {value}", *filter(None, more)]))
+                above = n
+            groups.append(f"{name} ({'; '.join(figures)})")
+        title = table.title.rpartition(":")[0].capitalize()
+        told += [f"{title}: {', '.join(groups)}.", *table.notes]
+    if (again := summary.retest) and again.ceiling:
+        a, best = map(plain, again.ceiling)
+        told.append(
+            f"Asked again, people chose alike in {figure(again.agreement)} of "
+            f"{again.agreement.n:,} choices, so the best scorer is right in {a} to {best}. Drift "
+            f"(changes after {again.days:g} days, {again.n_late:,}, less those before): "
+            f"{figure(again.drift, signed=True)}, p {p_value(again.p)}, {again.drifted}."
+        )
     return " ".join([*told, JACKKNIFE])
 
 

@@ -8,7 +8,7 @@ from itertools import combinations
 from pathlib import Path
 
 from palate.errors import UsageError
-from palate.runs import Manifest, load_runs
+from palate.runs import Manifest, load_runs, read_manifest
 from palate.seeding import digest
 from palate.study.agreement.panels import counted, panel
 from palate.study.agreement.result import Agreement, AgreementSummary, ItemAgreement
@@ -51,15 +51,23 @@ def agreement(
         raise UsageError(f"--margin {margin:g}: the margin is {fixed}")
     bound = plan.margin if plan else margin or MARGIN
     answers = read_answers(study or path)
-    given = Counter((answer.rater, answer.item) for answer in counted(answers))
-    if not given:
+    if not counted(answers):
         raise UsageError(f"{path}: nobody has answered an item yet")
+    given = Counter((answer.rater, answer.item) for answer in answers if not answer.again)
     (rater, item), times = given.most_common(1)[0]
     if times > 1:
         raise UsageError(f"{path}: {rater} answers item {item} {times} times; leave one of them")
     # A run of people holds the very answers that it would be held against.
     loaded = [run for run in load_runs(runs) if not run.summary.scorer.startswith("people:")]
-    included = [answer for answer in answers if not answer.excluded]
+    for run in loaded:
+        other = plan and run.folder and read_manifest(run.folder).identity["seed"] != plan.seed
+        if other and run.summary.context != "none":
+            raise UsageError(
+                f"{run.folder}: its seed is not the study's, so other texts may be shown; evaluate "
+                f"with --seed {plan.seed if plan else 0}"
+            )
+    out = {answer.rater for answer in answers if answer.excluded}
+    included = [answer for answer in answers if answer.rater not in out]
     panels = [panel(some, loaded, bound) for some in (included, answers)]
     if loaded and not any(figure.group == "scorers" for figure in panels[1].figures):
         raise UsageError(
@@ -67,11 +75,11 @@ def agreement(
             "study under its contexts"
         )
     summary = AgreementSummary(
-        study=path.resolve().stem,
+        study=path.resolve().name if study else path.stem,
         benchmark=plan.benchmark if plan else path.stem,
         margin=bound,
         most_failed_checks=plan.most_failed_checks if plan else None,
-        excluded=len({answer.rater for answer in answers if answer.excluded}),
+        excluded=len(out),
         panels=tuple(panels[: 1 + (len(included) < len(answers))]),
         retest=retest_report(included, days=days),
     )
