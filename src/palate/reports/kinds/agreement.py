@@ -97,8 +97,9 @@ def paragraph(summary: AgreementSummary) -> str:
             figures, above = [], None
             for _, measure, n, value, *tested in rows:
                 p, finding = tested or ("–", "")
-                more = (n != above and f"n {n}", p != "–" and f"p {p}", finding)
-                figures.append(", ".join([f"{measure} {value}", *filter(None, more)]))
+                told_of = f"{measure} {value}", "" if n == above else f"n {n}"
+                tests = "" if p == "–" else f"p {p}", finding
+                figures.append(", ".join(filter(None, (*told_of, *tests))))
                 above = n
             groups.append(f"{name} ({'; '.join(figures)})")
         title = table.title.rpartition(":")[0].capitalize()
@@ -107,10 +108,14 @@ def paragraph(summary: AgreementSummary) -> str:
         a, best = map(plain, again.ceiling)
         told.append(
             f"Asked again, people chose alike in {figure(again.agreement)} of "
-            f"{again.agreement.n:,} choices, so the best scorer is right in {a} to {best}. Drift "
-            f"(changes after {again.days:g} days, {again.n_late:,}, less those before): "
-            f"{figure(again.drift, signed=True)}, p {p_value(again.p)}, {again.drifted}."
+            f"{again.agreement.n:,} choices, so the best scorer is right in {a} to {best}."
         )
+        if again.drift.value is not None:
+            told.append(
+                f"Drift, what changes after {again.days:g} days (n {again.n_late:,}) beyond what "
+                f"changes before: {figure(again.drift, signed=True)}, p {p_value(again.p)}, "
+                f"{again.drifted}."
+            )
     return " ".join([*told, JACKKNIFE])
 
 
