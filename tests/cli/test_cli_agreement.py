@@ -42,8 +42,7 @@ choices: 4 raters
  none   α nominal      8   0.016 [−1.000, 1.000]
  none   as the gold   32    0.625 [0.463, 0.787]
 
-α: Krippendorff's; both orders of the two answers are counted. n: items, and answers that are
-compared with the gold.
+α: Krippendorff's, over both orders of the two answers. n: items; of the gold, answers.
 
 ratings from 1 to 5: 4 raters
 
@@ -61,7 +60,7 @@ ratings from 1 to 5: 4 raters
  helpfulness   α ordinal    16   0.416 [−0.249, 1.000]
  helpfulness   α interval   16   0.405 [−0.286, 1.000]
 
-α: Krippendorff's; n: texts that several raters rated.
+α: Krippendorff's. n: texts that several raters rated.
 
 equal quality, within 0.5 points: 4 raters
 
@@ -76,7 +75,7 @@ equal quality, within 0.5 points: 4 raters
  helpfulness   chosen − rejected   32   +0.156 [−0.314, 0.626]   0.051   not shown
  helpfulness   on checks           16    +2.625 [1.967, 3.283]       –
 
-p: the larger of two one-sided tests. n: ratings.
+p: the larger of two one-sided tests. n: answers of raters who also rated checks.
 correctness; relevance; helpfulness: not shown: the value is near the margin.
 
 choices, with the excluded: 5 raters
@@ -87,8 +86,7 @@ choices, with the excluded: 5 raters
  none   α nominal      8   −0.080 [−0.581, 0.421]
  none   as the gold   40     0.600 [0.470, 0.730]
 
-α: Krippendorff's; both orders of the two answers are counted. n: items, and answers that are
-compared with the gold.
+α: Krippendorff's, over both orders of the two answers. n: items; of the gold, answers.
 
 ratings from 1 to 5, with the excluded: 5 raters
 
@@ -106,7 +104,7 @@ ratings from 1 to 5, with the excluded: 5 raters
  helpfulness   α ordinal    16   0.416 [−0.249, 1.000]
  helpfulness   α interval   16   0.405 [−0.286, 1.000]
 
-α: Krippendorff's; n: texts that several raters rated.
+α: Krippendorff's. n: texts that several raters rated.
 
 equal quality, within 0.5 points, with the excluded: 5 raters
 
@@ -121,7 +119,7 @@ equal quality, within 0.5 points, with the excluded: 5 raters
  helpfulness   chosen − rejected   32   +0.156 [−0.314, 0.626]   0.051   not shown
  helpfulness   on checks           16    +2.625 [1.967, 3.283]       –
 
-p: the larger of two one-sided tests. n: ratings.
+p: the larger of two one-sided tests. n: answers of raters who also rated checks.
 correctness; relevance; helpfulness: not shown: the value is near the margin.
 
 to adjudicate
@@ -140,17 +138,17 @@ to adjudicate
 
 for the paper: 4 people gave 32 answers to 8 items. Left out since they failed too many checks: 1.
 Choices: none (percent 0.500 [0.000, 1.000], n 8; α nominal 0.016 [−1.000, 1.000]; as the gold 0.625
-[0.463, 0.787], n 32). α: Krippendorff's; both orders of the two answers are counted. n: items, and
-answers that are compared with the gold. Ratings from 1 to 5: correctness (percent 0.406
-[0.216, 0.597], n 16; α ordinal 0.416 [−0.249, 1.000]; α interval 0.405 [−0.286, 1.000]), relevance
-(percent 0.406 [0.216, 0.597], n 16; α ordinal 0.416 [−0.249, 1.000]; α interval 0.405
-[−0.286, 1.000]), helpfulness (percent 0.406 [0.216, 0.597], n 16; α ordinal 0.416 [−0.249, 1.000];
-α interval 0.405 [−0.286, 1.000]). α: Krippendorff's; n: texts that several raters rated. Equal
-quality, within 0.5 points: correctness (chosen − rejected +0.156 [−0.314, 0.626], n 32, p 0.051,
-not shown; on checks +2.625 [1.967, 3.283], n 16), relevance (chosen − rejected +0.156
-[−0.314, 0.626], n 32, p 0.051, not shown; on checks +2.625 [1.967, 3.283], n 16), helpfulness
+[0.463, 0.787], n 32). α: Krippendorff's, over both orders of the two answers. n: items; of the
+gold, answers. Ratings from 1 to 5: correctness (percent 0.406 [0.216, 0.597], n 16; α ordinal 0.416
+[−0.249, 1.000]; α interval 0.405 [−0.286, 1.000]), relevance (percent 0.406 [0.216, 0.597], n 16; α
+ordinal 0.416 [−0.249, 1.000]; α interval 0.405 [−0.286, 1.000]), helpfulness (percent 0.406
+[0.216, 0.597], n 16; α ordinal 0.416 [−0.249, 1.000]; α interval 0.405 [−0.286, 1.000]). α:
+Krippendorff's. n: texts that several raters rated. Equal quality, within 0.5 points: correctness
 (chosen − rejected +0.156 [−0.314, 0.626], n 32, p 0.051, not shown; on checks +2.625
-[1.967, 3.283], n 16). p: the larger of two one-sided tests. n: ratings. correctness; relevance;
+[1.967, 3.283], n 16), relevance (chosen − rejected +0.156 [−0.314, 0.626], n 32, p 0.051, not
+shown; on checks +2.625 [1.967, 3.283], n 16), helpfulness (chosen − rejected +0.156
+[−0.314, 0.626], n 32, p 0.051, not shown; on checks +2.625 [1.967, 3.283], n 16). p: the larger of
+two one-sided tests. n: answers of raters who also rated checks. correctness; relevance;
 helpfulness: not shown: the value is near the margin. Intervals are 95 %, by the jackknife over
 raters and pairs of answers.
 """)
@@ -165,6 +163,28 @@ def test_json_is_the_document_that_is_kept(rows: list[AnswerRow], tmp_path: Path
     assert (document["kind"], document["margin"], document["excluded"]) == ("agreement", 0.25, 1)
     for form in ("markdown", "latex"):
         assert palate("agreement", "people.jsonl", "--format", form, cwd=tmp_path).returncode == 0
+
+
+def test_a_collection_prints_what_repeats_tell(tmp_path: Path) -> None:
+    first = [answer(user, item, contexts=(), gold=None) for user in range(4) for item in range(8)]
+    again = [
+        row.model_copy(
+            update={
+                "again": True,
+                "choice": "second" if k % 8 > 5 or k == 0 else "first",
+                "date": f"2026-{'12-27' if k % 8 > 3 else '11-28'}T10:00:00Z",
+            }
+        )
+        for k, row in enumerate(first)
+    ]
+    write(tmp_path, [*first, *again])
+    done = palate("agreement", "people.jsonl", cwd=tmp_path)
+    words = " ".join(done.stdout.partition("for the paper: ")[2].split())
+    assert words.startswith("4 people gave 32 answers to 8 items. Choices: all (percent 1.000")
+    assert "failed" not in words and "as the gold" not in words
+    assert "chose alike in 0.719" in words
+    assert "of 32 choices, so the best scorer is right in 0.719 to 0.831." in words
+    assert "after 14 days (n 16) beyond what changes before: +0.438" in words
 
 
 def test_refusals_are_one_line(rows: list[AnswerRow], tmp_path: Path) -> None:

@@ -19,18 +19,18 @@ JACKKNIFE = "Intervals are 95 %, by the jackknife over raters and pairs of answe
 TITLES = {
     "choices": (
         "choices",
-        "α: Krippendorff's; both orders of the two answers are counted. n: items, and answers that "
-        "are compared with the gold.",
+        "α: Krippendorff's, over both orders of the two answers. n: items; of the gold, answers.",
     ),
-    "ratings": ("ratings from 1 to 5", "α: Krippendorff's; n: texts that several raters rated."),
+    "ratings": ("ratings from 1 to 5", "α: Krippendorff's. n: texts that several raters rated."),
     "quality": (
-        "equal quality, within {:g} points", "p: the larger of two one-sided tests. n: ratings."
+        "equal quality, within {:g} points",
+        "p: the larger of two one-sided tests. n: answers of raters who also rated checks.",
     ),
     "scorers": (
         "scorers beside people",
         "n: pairs of raters of one item; ties count one half. p: corrected over scorers (Holm).",
     ),
-}  # fmt: skip
+}
 
 
 def tables(result: Agreement) -> list[Table]:
