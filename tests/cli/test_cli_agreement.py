@@ -75,7 +75,7 @@ equal quality, within 0.5 points: 4 raters
  helpfulness   chosen − rejected   32   +0.156 [−0.314, 0.626]   0.051   not shown
  helpfulness   on checks           16    +2.625 [1.967, 3.283]       –
 
-p: the larger of two one-sided tests. n: answers of raters who also rated checks.
+p: the larger of two one-sided tests. n: answers, of raters with rated checks if any has.
 correctness; relevance; helpfulness: not shown: the value is near the margin.
 
 choices, with the excluded: 5 raters
@@ -119,7 +119,7 @@ equal quality, within 0.5 points, with the excluded: 5 raters
  helpfulness   chosen − rejected   32   +0.156 [−0.314, 0.626]   0.051   not shown
  helpfulness   on checks           16    +2.625 [1.967, 3.283]       –
 
-p: the larger of two one-sided tests. n: answers of raters who also rated checks.
+p: the larger of two one-sided tests. n: answers, of raters with rated checks if any has.
 correctness; relevance; helpfulness: not shown: the value is near the margin.
 
 to adjudicate
@@ -148,7 +148,7 @@ Krippendorff's. n: texts that several raters rated. Equal quality, within 0.5 po
 [1.967, 3.283], n 16), relevance (chosen − rejected +0.156 [−0.314, 0.626], n 32, p 0.051, not
 shown; on checks +2.625 [1.967, 3.283], n 16), helpfulness (chosen − rejected +0.156
 [−0.314, 0.626], n 32, p 0.051, not shown; on checks +2.625 [1.967, 3.283], n 16). p: the larger of
-two one-sided tests. n: answers of raters who also rated checks. correctness; relevance;
+two one-sided tests. n: answers, of raters with rated checks if any has. correctness; relevance;
 helpfulness: not shown: the value is near the margin. Intervals are 95 %, by the jackknife over
 raters and pairs of answers.
 """)
@@ -200,4 +200,4 @@ def test_refusals_are_one_line(rows: list[AnswerRow], tmp_path: Path) -> None:
     palate("evaluate", "-b", "tasting", "-s", "longest", "-c", "none", cwd=tmp_path)
     done = palate("agreement", "people.jsonl", "runs", cwd=tmp_path)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert "no run here scored an item of two raters" in done.stderr
+    assert "scored an item of two raters" in done.stderr

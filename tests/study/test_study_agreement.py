@@ -327,8 +327,9 @@ def test_refusals(rows: list[AnswerRow], tmp_path: Path) -> None:
     write(file, [row for row in rows if row.kind == "check"])
     with pytest.raises(UsageError, match="nobody has answered an item yet"):
         agreement(file, root=None)
-    for twice in (3, -1):
-        write(file, [*rows, rows[twice]])
+    again = rows[3].model_copy(update={"again": True})
+    for more in ([rows[3]], [rows[-1]], [again, again]):
+        write(file, [*rows, *more])
         with pytest.raises(UsageError, match=r"r0[34] answers item .* 2 times"):
             agreement(file, root=None)
     with pytest.raises(RunError, match="no such folder"):

@@ -72,6 +72,8 @@ def test_people_stand_in_one_table_and_know_the_user_where_they_are_shown_posts(
     assert (shares["longest (none)"], shares["longest (profile:5)"]) == (1, 0.5)
     # People would be held against their own answers.
     assert not any("people" in name for name in shares)
+    with pytest.raises(UsageError, match="no run here, those of people apart, scored"):
+        agreement(study.folder, (tmp_path / "runs").glob("*/people*"), root=None)
     findings = [of.finding for of in panel.figures if of.measure == "chosen − rejected"]
     assert len(findings) == 3 and all(str(of).startswith("not tested") for of in findings)
 

@@ -24,7 +24,7 @@ TITLES = {
     "ratings": ("ratings from 1 to 5", "α: Krippendorff's. n: texts that several raters rated."),
     "quality": (
         "equal quality, within {:g} points",
-        "p: the larger of two one-sided tests. n: answers of raters who also rated checks.",
+        "p: the larger of two one-sided tests. n: answers, of raters with rated checks if any has.",
     ),
     "scorers": (
         "scorers beside people",

@@ -53,12 +53,13 @@ def agreement(
     answers = read_answers(study or path)
     if not counted(answers):
         raise UsageError(f"{path}: nobody has answered an item yet")
-    given = Counter((answer.rater, answer.item) for answer in answers if not answer.again)
-    (rater, item), times = given.most_common(1)[0]
+    given = Counter((answer.rater, answer.item, answer.again) for answer in answers)
+    (rater, item, _), times = given.most_common(1)[0]
     if times > 1:
         raise UsageError(f"{path}: {rater} answers item {item} {times} times; leave one of them")
     # A run of people holds the very answers that it would be held against.
-    loaded = [run for run in load_runs(runs) if not run.summary.scorer.startswith("people:")]
+    every = load_runs(runs)
+    loaded = [run for run in every if not run.summary.scorer.startswith("people:")]
     for run in loaded:
         other = plan and run.folder and read_manifest(run.folder).identity["seed"] != plan.seed
         if other and run.summary.context != "none":
@@ -69,10 +70,10 @@ def agreement(
     out = {answer.rater for answer in answers if answer.excluded}
     included = [answer for answer in answers if answer.rater not in out]
     panels = [panel(some, loaded, bound) for some in (included, answers)]
-    if loaded and not any(figure.group == "scorers" for figure in panels[1].figures):
+    if every and not any(figure.group == "scorers" for figure in panels[1].figures):
         raise UsageError(
-            "agreement: no run here scored an item of two raters; evaluate the benchmark of the "
-            "study under its contexts"
+            "agreement: no run here, those of people apart, scored an item of two raters; evaluate "
+            "the benchmark of the study under its contexts"
         )
     summary = AgreementSummary(
         study=path.resolve().name if study else path.stem,
