@@ -137,20 +137,20 @@ to adjudicate
 7 items part raters; rows.jsonl of the result has every item.
 
 for the paper: 4 people gave 32 answers to 8 items. Left out since they failed too many checks: 1.
-Choices: none (percent 0.500 [0.000, 1.000], n 8; α nominal 0.016 [−1.000, 1.000]; as the gold 0.625
-[0.463, 0.787], n 32). α: Krippendorff's, over both orders of the two answers. n: items; of the
-gold, answers. Ratings from 1 to 5: correctness (percent 0.406 [0.216, 0.597], n 16; α ordinal 0.416
-[−0.249, 1.000]; α interval 0.405 [−0.286, 1.000]), relevance (percent 0.406 [0.216, 0.597], n 16; α
-ordinal 0.416 [−0.249, 1.000]; α interval 0.405 [−0.286, 1.000]), helpfulness (percent 0.406
-[0.216, 0.597], n 16; α ordinal 0.416 [−0.249, 1.000]; α interval 0.405 [−0.286, 1.000]). α:
-Krippendorff's. n: texts that several raters rated. Equal quality, within 0.5 points: correctness
+Choices: none (percent 0.500 [0.000, 1.000], n 8; α nominal 0.016 [−1.000, 1.000], n 8; as the gold
+0.625 [0.463, 0.787], n 32). α: Krippendorff's, over both orders of the two answers. n: items; of
+the gold, answers. Ratings from 1 to 5: correctness (percent 0.406 [0.216, 0.597], n 16; α ordinal
+0.416 [−0.249, 1.000], n 16; α interval 0.405 [−0.286, 1.000], n 16), relevance (percent 0.406
+[0.216, 0.597], n 16; α ordinal 0.416 [−0.249, 1.000], n 16; α interval 0.405 [−0.286, 1.000], n
+16), helpfulness (percent 0.406 [0.216, 0.597], n 16; α ordinal 0.416 [−0.249, 1.000], n 16; α
+interval 0.405 [−0.286, 1.000], n 16). α: Krippendorff's. n: texts that several raters rated. Equal
+quality, within 0.5 points: correctness (chosen − rejected +0.156 [−0.314, 0.626], n 32, p 0.051,
+not shown; on checks +2.625 [1.967, 3.283], n 16), relevance (chosen − rejected +0.156
+[−0.314, 0.626], n 32, p 0.051, not shown; on checks +2.625 [1.967, 3.283], n 16), helpfulness
 (chosen − rejected +0.156 [−0.314, 0.626], n 32, p 0.051, not shown; on checks +2.625
-[1.967, 3.283], n 16), relevance (chosen − rejected +0.156 [−0.314, 0.626], n 32, p 0.051, not
-shown; on checks +2.625 [1.967, 3.283], n 16), helpfulness (chosen − rejected +0.156
-[−0.314, 0.626], n 32, p 0.051, not shown; on checks +2.625 [1.967, 3.283], n 16). p: the larger of
-two one-sided tests. n: answers, of raters with rated checks if any has. correctness; relevance;
-helpfulness: not shown: the value is near the margin. Intervals are 95 %, by the jackknife over
-raters and pairs of answers.
+[1.967, 3.283], n 16). p: the larger of two one-sided tests. n: answers, of raters with rated checks
+if any has. correctness; relevance; helpfulness: not shown: the value is near the margin. Intervals
+are 95 %, by the jackknife over raters and pairs of answers.
 """)
 
 
@@ -183,7 +183,7 @@ def test_a_collection_prints_what_repeats_tell(tmp_path: Path) -> None:
     assert words.startswith("4 people gave 32 answers to 8 items. Choices: all (percent 1.000")
     assert "failed" not in words and "as the gold" not in words
     assert "chose alike in 0.719" in words
-    assert "of 32 choices, so the best scorer is right in 0.719 to 0.831." in words
+    assert "of 32 repeats, so the best scorer is right in 0.719 to 0.831; 0 without" in words
     assert "after 14 days (n 16) beyond what changes before: +0.438" in words
 
 

@@ -44,10 +44,8 @@ class People:
         for answer in votes:
             self.votes.setdefault(answer.item, []).append(SIDES[answer.choice])
         told = sorted((answer.item, answer.rater, answer.choice) for answer in votes)
-        people, excluded = (
-            len({answer.rater for answer in some})
-            for some in (votes, [answer for answer in pairs if answer.excluded])
-        )
+        people = len({answer.rater for answer in votes})
+        excluded = len({answer.rater for answer in pairs if answer.excluded})
         left = f"; {excluded:,} who failed checks {'count too' if everybody else 'are left out'}"
         self.info = ScorerInfo(
             fingerprint=digest("people", study.plan.hash, told),
@@ -65,19 +63,17 @@ class People:
         `UsageError` for any other slate that is no item of the plan.
         """
         items = list(map(StudyItem.of, slates))
-        planned = any(item.id in self.items for item in items)
+        left_out = self.posts_only and any(item.id in self.items for item in items)
         for k, (slate, item) in enumerate(zip(slates, items, strict=True)):
-            if item.id not in self.items:
-                if planned and self.posts_only and not slate.shown:
-                    yield k, Judgement(margin=None, reason=LEFT_OUT)
-                    continue
+            planned = item.id in self.items
+            if not (planned or (left_out and not item.shown)):
                 raise UsageError(
                     f"people:{self.folder}: a row is no item of its plan; take the data, contexts "
                     "and seed that it was planned with"
                 )
             votes = self.votes.get(item.id)
             if not votes:
-                yield k, Judgement(margin=None, reason=NOBODY)
+                yield k, Judgement(margin=None, reason=NOBODY if planned else LEFT_OUT)
                 continue
             side = 1 if slate.candidates[0] == item.answers[0] else -1
             yield k, Judgement(margin=side * sum(votes) / len(votes))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter
@@ -34,10 +34,11 @@ TITLES = {
 
 
 def tables(result: Agreement) -> list[Table]:
-    """Return agreement, equal quality, scorers, repeats, items that part people, and the words."""
+    """Return agreement, equal quality, scorers, items that part people, repeats, and the words."""
     summary = result.summary
-    drawn = [*_figures(summary), *_again(summary), *_items(result)]
-    return [*drawn, Table("for the paper", [], [], [paragraph(summary)], width=WIDTH)]
+    told = {"asked again": _again(summary), "for the paper": [paragraph(summary)]}
+    lines = [Table(title, [], [], notes, width=WIDTH) for title, notes in told.items() if notes]
+    return [*_figures(summary), *_items(result), *lines]
 
 
 def _figures(summary: AgreementSummary, n_panels: int = 2) -> Iterator[Table]:
@@ -62,15 +63,19 @@ def _figures(summary: AgreementSummary, n_panels: int = 2) -> Iterator[Table]:
                 yield Table(head, columns, rows, notes, 2, breaks, width=WIDTH)
 
 
-def _again(summary: AgreementSummary) -> Iterator[Table]:
-    if again := summary.retest:
-        drift = [count(again.n_late), figure(again.drift, signed=True), p_value(again.p)]
-        ends = map(plain, again.ceiling or (None, None))
-        rows = [[count(again.agreement.n), figure(again.agreement), *ends, *drift]]
-        columns = ["n", "alike [95 %]", "best scorer from", "to"]
-        columns += [f"after {again.days:g} days", "drift [95 %]", "p"]
-        notes = [f"Drift: {again.drifted}. {again.n_undecided:,} without a side are left out."]
-        yield Table("asked again", columns, rows, notes, 0, width=WIDTH)
+def _again(summary: AgreementSummary) -> list[str]:
+    """Return what repeats tell, in words; nothing where there are none."""
+    again = summary.retest
+    if again is None:
+        return []
+    low, high = map(plain, again.ceiling or (None, None))
+    return [
+        f"People chose alike in {figure(again.agreement)} of {again.agreement.n:,} repeats, so the "
+        f"best scorer is right in {low} to {high}; {again.n_undecided:,} without a side are left "
+        f"out. Drift, what changes after {again.days:g} days (n {again.n_late:,}) beyond what "
+        f"changes before: {figure(again.drift, signed=True)}, p {p_value(again.p)}, "
+        f"{again.drifted}."
+    ]
 
 
 def _items(result: Agreement) -> Iterator[Table]:
@@ -92,31 +97,19 @@ def paragraph(summary: AgreementSummary) -> str:
         rule = f"more than {most} check{'s' * (most != 1)}" if most else "too many checks"
         told.append(f"Left out since they failed {rule}: {out:,}.")
     for table in _figures(summary, 1):
-        groups = []
-        for name, rows in groupby(table.rows, key=itemgetter(0)):
-            figures, above = [], None
-            for _, measure, n, value, *tested in rows:
-                p, finding = tested or ("–", "")
-                told_of = f"{measure} {value}", "" if n == above else f"n {n}"
-                tests = "" if p == "–" else f"p {p}", finding
-                figures.append(", ".join(filter(None, (*told_of, *tests))))
-                above = n
-            groups.append(f"{name} ({'; '.join(figures)})")
-        title = table.title.rpartition(":")[0].capitalize()
-        told += [f"{title}: {', '.join(groups)}.", *table.notes]
-    if (again := summary.retest) and again.ceiling:
-        a, best = map(plain, again.ceiling)
-        told.append(
-            f"Asked again, people chose alike in {figure(again.agreement)} of "
-            f"{again.agreement.n:,} choices, so the best scorer is right in {a} to {best}."
-        )
-        if again.drift.value is not None:
-            told.append(
-                f"Drift, what changes after {again.days:g} days (n {again.n_late:,}) beyond what "
-                f"changes before: {figure(again.drift, signed=True)}, p {p_value(again.p)}, "
-                f"{again.drifted}."
-            )
-    return " ".join([*told, JACKKNIFE])
+        names = groupby(table.rows, key=itemgetter(0))
+        groups = [f"{name} ({'; '.join(map(_words, rows))})" for name, rows in names]
+        told += [
+            f"{table.title.rpartition(':')[0].capitalize()}: {', '.join(groups)}.",
+            *table.notes,
+        ]
+    return " ".join([*told, *_again(summary), JACKKNIFE])
+
+
+def _words(row: Sequence[str]) -> str:
+    _, measure, n, value, *tested = row
+    p, finding = tested or ("–", "")
+    return f"{measure} {value}, n {n}{'' if p == '–' else f', p {p}'}{finding and f', {finding}'}"
 
 
 def _name(each: Figure) -> str:

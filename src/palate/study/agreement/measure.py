@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from itertools import combinations
 from pathlib import Path
 
 from palate.errors import UsageError
@@ -103,21 +102,17 @@ def agreement(
 
 def _items(answers: Sequence[AnswerRow]) -> tuple[ItemAgreement, ...]:
     """Return what was chosen of each item, most disagreement first."""
-    items: dict[str, list[AnswerRow]] = {}
+    items = defaultdict[str, list[AnswerRow]](list)
     for answer in answers:
         if answer.kind == "pair" and not answer.again:
-            items.setdefault(answer.item, []).append(answer)
+            items[answer.item].append(answer)
     rows = []
     for item, listed in items.items():
-        choices = [answer.choice for answer in listed]
-        apart = [a != b for a, b in combinations([c for c in choices if c != "skip"], 2)]
-        rows.append(
-            ItemAgreement(
-                item=item,
-                rows=listed[0].rows,
-                choices=dict(sorted(Counter(choices).items())),
-                disagreement=sum(apart) / len(apart) if apart else None,
-            )
-        )
+        choices = Counter(sorted(answer.choice for answer in listed))
+        sides = [n for choice, n in choices.items() if choice != "skip"]
+        couples = sum(sides) * (sum(sides) - 1)
+        apart = (couples - sum(n * (n - 1) for n in sides)) / couples if couples else None
+        named = {"item": item, "rows": listed[0].rows, "choices": choices}
+        rows.append(ItemAgreement.model_validate({**named, "disagreement": apart}))
     rows.sort(key=lambda row: (-(row.disagreement or 0), -sum(row.choices.values()), row.item))
     return tuple(rows)
