@@ -20,7 +20,7 @@ What is planted bears on the figures, and a plan knows nothing of it:
   them are excluded, and power falls by 0.01 to 0.02.
 - Checks are rated 2.8 points apart. Three raters have little to show that by: at 2 points their
   power is 0.31 in the place of 0.37, at 1.5 points 0.19 (planned: 0.41, spread 0.08). From six
-  raters on it stays the same.
+  raters on it stays the same. Who stops early has met all checks here.
 """
 
 from __future__ import annotations

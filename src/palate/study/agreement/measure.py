@@ -35,8 +35,8 @@ def agreement(
     at `root/<benchmark>/agreement/<name>-<8 hex>`.
 
     Raises:
-        UsageError: where nobody has answered, for another margin than the plan's, and for runs that
-            scored no item of two raters.
+        UsageError: where nobody has answered or somebody twice, for another margin than the plan's,
+            and for runs of another seed or that scored no item of two raters.
         RunError: where there is no study, or no run.
         DataError: for a file of answers that cannot be read.
     """
@@ -68,8 +68,8 @@ def agreement(
             )
     out = {answer.rater for answer in answers if answer.excluded}
     included = [answer for answer in answers if answer.rater not in out]
-    panels = [panel(some, loaded, bound) for some in (included, answers)]
-    if every and not any(figure.group == "scorers" for figure in panels[1].figures):
+    panels = [panel(some, loaded, bound) for some in ([included, answers] if out else [answers])]
+    if every and not any(figure.group == "scorers" for figure in panels[-1].figures):
         raise UsageError(
             "agreement: no run here, those of people apart, scored an item of two raters; evaluate "
             "the benchmark of the study under its contexts"
@@ -80,7 +80,7 @@ def agreement(
         margin=bound,
         most_failed_checks=plan.most_failed_checks if plan else None,
         excluded=len(out),
-        panels=tuple(panels[: 1 + (len(included) < len(answers))]),
+        panels=tuple(panels),
         retest=retest_report(included, days=days),
     )
     folder = None
