@@ -42,7 +42,7 @@ choices: 4 raters
  none   α nominal      8   0.016 [−1.000, 1.000]
  none   as the gold   32    0.625 [0.463, 0.787]
 
-α: Krippendorff's; both orders of the two answers are counted.
+α: Krippendorff's, over both orders of the two answers. n: items; of the gold, answers.
 
 ratings from 1 to 5: 4 raters
 
@@ -60,7 +60,7 @@ ratings from 1 to 5: 4 raters
  helpfulness   α ordinal    16   0.416 [−0.249, 1.000]
  helpfulness   α interval   16   0.405 [−0.286, 1.000]
 
-α: Krippendorff's; a unit is an answer.
+α: Krippendorff's. n: texts that several raters rated.
 
 equal quality, within 0.5 points: 4 raters
 
@@ -75,7 +75,7 @@ equal quality, within 0.5 points: 4 raters
  helpfulness   chosen − rejected   32   +0.156 [−0.314, 0.626]   0.051   not shown
  helpfulness   on checks           16    +2.625 [1.967, 3.283]       –
 
-p: the larger of two one-sided tests.
+p: the larger of two one-sided tests. n: answers, of raters with rated checks if any has.
 correctness; relevance; helpfulness: not shown: the value is near the margin.
 
 choices, with the excluded: 5 raters
@@ -86,7 +86,7 @@ choices, with the excluded: 5 raters
  none   α nominal      8   −0.080 [−0.581, 0.421]
  none   as the gold   40     0.600 [0.470, 0.730]
 
-α: Krippendorff's; both orders of the two answers are counted.
+α: Krippendorff's, over both orders of the two answers. n: items; of the gold, answers.
 
 ratings from 1 to 5, with the excluded: 5 raters
 
@@ -104,22 +104,22 @@ ratings from 1 to 5, with the excluded: 5 raters
  helpfulness   α ordinal    16   0.416 [−0.249, 1.000]
  helpfulness   α interval   16   0.405 [−0.286, 1.000]
 
-α: Krippendorff's; a unit is an answer.
+α: Krippendorff's. n: texts that several raters rated.
 
 equal quality, within 0.5 points, with the excluded: 5 raters
 
                figure               n             value [95 %]       p     finding
  ─────────────────────────────────────────────────────────────────────────────────
  correctness   chosen − rejected   32   +0.156 [−0.314, 0.626]   0.051   not shown
- correctness   on checks           20    +2.700 [2.135, 3.265]       –
+ correctness   on checks           16    +2.625 [1.967, 3.283]       –
 
  relevance     chosen − rejected   32   +0.156 [−0.314, 0.626]   0.051   not shown
- relevance     on checks           20    +2.700 [2.135, 3.265]       –
+ relevance     on checks           16    +2.625 [1.967, 3.283]       –
 
  helpfulness   chosen − rejected   32   +0.156 [−0.314, 0.626]   0.051   not shown
- helpfulness   on checks           20    +2.700 [2.135, 3.265]       –
+ helpfulness   on checks           16    +2.625 [1.967, 3.283]       –
 
-p: the larger of two one-sided tests.
+p: the larger of two one-sided tests. n: answers, of raters with rated checks if any has.
 correctness; relevance; helpfulness: not shown: the value is near the margin.
 
 to adjudicate
@@ -137,19 +137,20 @@ to adjudicate
 7 items part raters; rows.jsonl of the result has every item.
 
 for the paper: 4 people gave 32 answers to 8 items. Left out since they failed too many checks: 1.
-Choices: none percent 0.500 [0.000, 1.000]; none α nominal 0.016 [−1.000, 1.000]; none as the gold
-0.625 [0.463, 0.787]. α: Krippendorff's; both orders of the two answers are counted. Ratings from 1
-to 5: correctness percent 0.406 [0.216, 0.597]; correctness α ordinal 0.416 [−0.249, 1.000];
-correctness α interval 0.405 [−0.286, 1.000]; relevance percent 0.406 [0.216, 0.597]; relevance α
-ordinal 0.416 [−0.249, 1.000]; relevance α interval 0.405 [−0.286, 1.000]; helpfulness percent 0.406
-[0.216, 0.597]; helpfulness α ordinal 0.416 [−0.249, 1.000]; helpfulness α interval 0.405
-[−0.286, 1.000]. α: Krippendorff's; a unit is an answer. Equal quality, within 0.5 points:
-correctness chosen − rejected +0.156 [−0.314, 0.626], p 0.051, not shown: the value is near the
-margin; correctness on checks +2.625 [1.967, 3.283]; relevance chosen − rejected +0.156
-[−0.314, 0.626], p 0.051, not shown: the value is near the margin; relevance on checks +2.625
-[1.967, 3.283]; helpfulness chosen − rejected +0.156 [−0.314, 0.626], p 0.051, not shown: the value
-is near the margin; helpfulness on checks +2.625 [1.967, 3.283]. p: the larger of two one-sided
-tests. Intervals are 95 %, by the jackknife over raters and pairs of answers.
+Choices: none (percent 0.500 [0.000, 1.000], n 8; α nominal 0.016 [−1.000, 1.000], n 8; as the gold
+0.625 [0.463, 0.787], n 32). α: Krippendorff's, over both orders of the two answers. n: items; of
+the gold, answers. Ratings from 1 to 5: correctness (percent 0.406 [0.216, 0.597], n 16; α ordinal
+0.416 [−0.249, 1.000], n 16; α interval 0.405 [−0.286, 1.000], n 16), relevance (percent 0.406
+[0.216, 0.597], n 16; α ordinal 0.416 [−0.249, 1.000], n 16; α interval 0.405 [−0.286, 1.000], n
+16), helpfulness (percent 0.406 [0.216, 0.597], n 16; α ordinal 0.416 [−0.249, 1.000], n 16; α
+interval 0.405 [−0.286, 1.000], n 16). α: Krippendorff's. n: texts that several raters rated. Equal
+quality, within 0.5 points: correctness (chosen − rejected +0.156 [−0.314, 0.626], n 32, p 0.051,
+not shown; on checks +2.625 [1.967, 3.283], n 16), relevance (chosen − rejected +0.156
+[−0.314, 0.626], n 32, p 0.051, not shown; on checks +2.625 [1.967, 3.283], n 16), helpfulness
+(chosen − rejected +0.156 [−0.314, 0.626], n 32, p 0.051, not shown; on checks +2.625
+[1.967, 3.283], n 16). p: the larger of two one-sided tests. n: answers, of raters with rated checks
+if any has. correctness; relevance; helpfulness: not shown: the value is near the margin. Intervals
+are 95 %, by the jackknife over raters and pairs of answers.
 """)
 
 
@@ -162,6 +163,28 @@ def test_json_is_the_document_that_is_kept(rows: list[AnswerRow], tmp_path: Path
     assert (document["kind"], document["margin"], document["excluded"]) == ("agreement", 0.25, 1)
     for form in ("markdown", "latex"):
         assert palate("agreement", "people.jsonl", "--format", form, cwd=tmp_path).returncode == 0
+
+
+def test_a_collection_prints_what_repeats_tell(tmp_path: Path) -> None:
+    first = [answer(user, item, contexts=(), gold=None) for user in range(4) for item in range(8)]
+    again = [
+        row.model_copy(
+            update={
+                "again": True,
+                "choice": "second" if k % 8 > 5 or k == 0 else "first",
+                "date": f"2026-{'12-27' if k % 8 > 3 else '11-28'}T10:00:00Z",
+            }
+        )
+        for k, row in enumerate(first)
+    ]
+    write(tmp_path, [*first, *again])
+    done = palate("agreement", "people.jsonl", cwd=tmp_path)
+    words = " ".join(done.stdout.partition("for the paper: ")[2].split())
+    assert words.startswith("4 people gave 32 answers to 8 items. Choices: all (percent 1.000")
+    assert "failed" not in words and "as the gold" not in words
+    assert "chose alike in 0.719" in words
+    assert "of 32 repeats, so the best scorer is right in 0.719 to 0.831; 0 without" in words
+    assert "after 14 days (n 16) beyond what changes before: +0.438" in words
 
 
 def test_refusals_are_one_line(rows: list[AnswerRow], tmp_path: Path) -> None:
@@ -177,4 +200,4 @@ def test_refusals_are_one_line(rows: list[AnswerRow], tmp_path: Path) -> None:
     palate("evaluate", "-b", "tasting", "-s", "longest", "-c", "none", cwd=tmp_path)
     done = palate("agreement", "people.jsonl", "runs", cwd=tmp_path)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
-    assert "no run here scored an item of two raters" in done.stderr
+    assert "scored an item of two raters" in done.stderr

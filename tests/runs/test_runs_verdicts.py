@@ -1,6 +1,7 @@
 """Verdicts as columns give back the rows they were made of."""
 
 from pathlib import Path
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -81,6 +82,30 @@ def test_months_are_those_of_the_moment_in_utc(given_rows: list[VerdictRow]) -> 
     codes, names = Verdicts(given_rows).by_id().month_codes
     ordered = sorted(given_rows, key=lambda row: row.id)
     assert [names[code] for code in codes] == [months[row.date] for row in ordered]
+
+
+def test_months_of_a_million_moments_are_read_from_few_texts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    texts = {
+        "2024-03-31T23:30:00-02:00": "2024-04", "2024-04-01T01:00+02:00": "2024-03",
+        "2024-03-31T23:30:00Z": "2024-03", "2024-02-29T10:00:00.5+00:00": "2024-02",
+        "2024-03-31 22:00:00+00:00": "2024-03", "1711922400": "2024-03", "2024-05": "2024-05",
+    }  # fmt: skip
+    moments = [f"2026-01-01T10:00:00.{k:03d}Z" for k in range(490)]
+    given_rows = [
+        VerdictRow(
+            id=f"{k}", content_hash="x", question_hash=HASH, response_hashes=(HASH, HASH),
+            user="u", subset="", mirror_of=None, outcome=Outcome.CHOSEN, margin=None,
+            lengths=(1, 1), date=text,
+        )
+        for k, text in enumerate([*texts, *moments])
+    ]  # fmt: skip
+    reading = Mock(wraps=packing.instant_of)
+    monkeypatch.setattr(packing, "instant_of", reading)
+    codes, names = Verdicts(given_rows).month_codes
+    assert [names[code] for code in codes] == [*texts.values(), *["2026-01"] * 490]
+    assert reading.call_count <= len(texts) + 1
 
 
 @given(many)

@@ -127,6 +127,30 @@ def test_equal_quality_needs_raters_who_tell_their_checks_apart() -> None:
     assert near.finding == "not shown: the value is near the margin"
 
 
+def test_only_raters_whose_own_checks_were_rated_show_equal_quality() -> None:
+    # Twelve find all alike and left before a check; others see their checks and rate nothing else.
+    strangers = [row._replace(rater=row.rater + 12) for row in spread(3.0)]
+    unseen, checks = equal_quality(spread(0.0), strangers, "relevance", 0.25)
+    assert unseen.finding == "not shown: no interval"
+    assert (unseen.estimate.n, checks.estimate.n) == (0, 0)
+    # Of six who see and six without a check, the six who see are tested.
+    some = [row for row in spread(3.0) if row.rater < 6]
+    half, of_checks = equal_quality(spread(0.0), [*some, *strangers], "relevance", 0.25)
+    alone, _ = equal_quality(spread(0.0, raters=6), some, "relevance", 0.25)
+    assert half == alone
+    assert (half.finding, of_checks.estimate.n) == ("equivalent", 60)
+
+
+def test_ratings_of_one_dimension_may_be_missing() -> None:
+    rows = panel_of(4, 6, 0)
+    whole = figures_of(panel(rows, [], 0.25))
+    rows[3] = rows[3].model_copy(update={"ratings": {"relevance": rows[3].ratings["relevance"]}})
+    some = figures_of(panel(rows, [], 0.25))
+    for name, n in (("relevance", 24), ("correctness", 23)):
+        assert some[name, "chosen − rejected"].estimate.n == n
+    assert some["relevance", "α ordinal"] == whole["relevance", "α ordinal"]
+
+
 def test_three_and_three_of_everybody_is_no_equality() -> None:
     alike = [RatingDifference(0.0, r, p) for r in range(6) for p in range(20)]
     found, _ = equal_quality(alike, alike, "helpfulness", 0.25)
@@ -164,7 +188,8 @@ def test_figures_of_choices_by_context_and_of_ratings_by_dimension() -> None:
     assert of["none", "α nominal"].value == of["relevance", "α ordinal"].value == 1
     assert ("relevance", "α nominal") not in of
     apart = of["relevance", "chosen − rejected"]
-    assert (apart.value, apart.n, of["relevance", "on checks"].n) == (2, 3, 2)
+    # The third rater met no check.
+    assert (apart.value, apart.n, of["relevance", "on checks"].n) == (2, 2, 2)
 
 
 def test_a_scorer_beside_people_is_the_mean_over_pairs_of_raters() -> None:
@@ -215,6 +240,15 @@ def test_a_perfect_scorer_agrees_with_a_rater_more_often_than_another_rater() ->
     figures = [*beside_people(rows, [perfect, other, wrong])]
     assert [each.of for each in figures] == ["s (none)"] * 3 + ["few (none)"] * 3
     assert (figures[2].p, figures[5].p) == (2 * best.p, 1)
+
+
+def test_two_runs_of_a_scorer_under_one_context_are_refused() -> None:
+    rows = [answer(rater, 1) for rater in (0, 1)]
+    runs = [run_of({1: "chosen"}), run_of({1: "rejected"})]
+    with pytest.raises(UsageError, match=r"several runs of s \(none\) scored these items"):
+        [*beside_people(rows, runs)]
+    with_other = [*beside_people(rows, [runs[0], run_of({2: "chosen"})])]
+    assert len(with_other) == 3
 
 
 def test_rows_of_other_answers_are_no_rows_of_the_study() -> None:
@@ -293,11 +327,19 @@ def test_refusals(rows: list[AnswerRow], tmp_path: Path) -> None:
     write(file, [row for row in rows if row.kind == "check"])
     with pytest.raises(UsageError, match="nobody has answered an item yet"):
         agreement(file, root=None)
-    write(file, [*rows, rows[3]])
-    with pytest.raises(UsageError, match=r"r03 answers item .* 2 times"):
-        agreement(file, root=None)
+    again = rows[3].model_copy(update={"again": True})
+    for more in ([rows[3]], [rows[-1]], [again, again]):
+        write(file, [*rows, *more])
+        with pytest.raises(UsageError, match=r"r0[34] answers item .* 2 times"):
+            agreement(file, root=None)
     with pytest.raises(RunError, match="no such folder"):
         agreement(write(file, rows), [tmp_path / "no-runs"], root=None)
+
+
+def test_whoever_is_excluded_in_one_line_is_excluded(rows: list[AnswerRow], tmp_path: Path) -> None:
+    whole = agreement(write(tmp_path / "answers.jsonl", rows), root=None)
+    rows = [*rows[:-1], rows[-1].model_copy(update={"excluded": False})]
+    assert agreement(write(tmp_path / "answers.jsonl", rows), root=None).summary == whole.summary
 
 
 def test_where_all_are_excluded_the_second_panel_tells(

@@ -72,6 +72,8 @@ def test_people_stand_in_one_table_and_know_the_user_where_they_are_shown_posts(
     assert (shares["longest (none)"], shares["longest (profile:5)"]) == (1, 0.5)
     # People would be held against their own answers.
     assert not any("people" in name for name in shares)
+    with pytest.raises(UsageError, match="no run here, those of people apart, scored"):
+        agreement(study.folder, (tmp_path / "runs").glob("*/people*"), root=None)
     findings = [of.finding for of in panel.figures if of.measure == "chosen − rejected"]
     assert len(findings) == 3 and all(str(of).startswith("not tested") for of in findings)
 
@@ -133,6 +135,42 @@ def test_new_answers_are_another_run_and_the_same_are_not(pairs: Dataset, tmp_pa
     answer_all(study, 3)
     after = build_scorer(spec, Session()).info.fingerprint
     assert before != after == build_scorer(spec, Session()).info.fingerprint
+
+
+def test_rows_that_have_nothing_to_show_are_unscored_and_other_rows_refused(
+    tmp_path: Path,
+) -> None:
+    rows = [
+        {
+            "id": f"r{k}", "user_id": user, "question": f"Which tea in {k}?",
+            "chosen": f"{k}: black", "rejected": f"{k}: green",
+            "profile": [{"id": user, "text": f"{user} posted"}] * (k < 2),
+        }
+        for k, user in enumerate(("ann", "bob", "cid", "dot"))
+    ]  # fmt: skip
+    pairs = Dataset.from_rows("teas", rows)
+    study = plan_study(pairs, StudyOptions(3, contexts=("profile:5",)), tmp_path / "study")
+    study.write()
+    answer_all(study, 3)
+    run = palate.evaluate(pairs, f"people:{study.folder}", "profile:5", root=None)
+    assert (run.accuracy, run.summary.unscored) == (1, 2)
+    assert run.summary.unscored_reasons == {"nothing to show, so nobody was asked": 2}
+    others = Dataset.from_rows("teas", [{**row, "question": "Which?"} for row in rows])
+    for data, context in ((pairs, "none"), (others, "profile:5")):
+        with pytest.raises(UsageError, match="a row is no item of its plan"):
+            palate.evaluate(data, f"people:{study.folder}", context, root=None)
+
+
+def test_runs_of_another_seed_are_not_held_against_people(pairs: Dataset, tmp_path: Path) -> None:
+    study = planned(pairs, tmp_path / "study")
+    answer_all(study, 6)
+    other = palate.Settings(seed=7)
+    root = tmp_path / "runs"
+    palate.evaluate(pairs, "longest", "none", root=root, settings=other)
+    assert agreement(study.folder, [root], root=None).summary.panels
+    palate.evaluate(pairs, "longest", "stranger:5", root=root, settings=other)
+    with pytest.raises(UsageError, match=r"its seed is not the study's.* --seed 0"):
+        agreement(study.folder, [root], root=None)
 
 
 def test_other_data_contexts_or_seeds_are_refused(pairs: Dataset, tmp_path: Path) -> None:

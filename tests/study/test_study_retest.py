@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from palate.metrics import Clusters, clustered_mean, group_gap
 from palate.seeding import digest
 from palate.study import AnswerRow
+from palate.study.agreement import agreement
 from palate.study.agreement.retest import retest_report
 
 DAY = datetime(2026, 1, 1, tzinfo=UTC)
@@ -105,8 +106,8 @@ def test_less_than_one_half_is_luck():
     assert (report.agreement.value, report.ceiling) == (0.0, (0.5, 0.5))
 
 
-def drifts(seed: int, turning: int) -> bool:
-    """Tell whether drift is seen of 40 users, of whom so many turn before their late repeats.
+def repeats(seed: int, turning: int) -> list[AnswerRow]:
+    """Return answers of 40 users, of whom so many turn before their late repeats.
 
     Each is asked 20 pairs of 40 again early, the others late.
     """
@@ -115,7 +116,20 @@ def drifts(seed: int, turning: int) -> bool:
     late = stream.permuted(np.tile(np.arange(40) < 20, (40, 1)), axis=1)
     after = np.where((np.arange(40) < turning)[:, None] & late, -taste, taste)
     first, second = (stream.random(t.shape) < 1 / (1 + np.exp(-t)) for t in (taste, after))
-    return retest_report(answers_of(first, second, np.where(late, 40, 3))).drifted == "found"
+    return answers_of(first, second, np.where(late, 40, 3))
+
+
+def drifts(seed: int, turning: int) -> bool:
+    return retest_report(repeats(seed, turning)).drifted == "found"
+
+
+@pytest.mark.parametrize(("turning", "finding"), [(20, "found"), (0, "not shown")])
+def test_agreement_finds_drift_of_half_of_the_users_and_none_of_nobody(tmp_path, turning, finding):
+    file = tmp_path / "answers.jsonl"
+    text = "".join(f"{row.model_dump_json()}\n" for row in repeats(0, turning))
+    file.write_text(text, encoding="utf-8")
+    report = agreement(file, root=None).summary.retest
+    assert (report.drifted, report.agreement.n, report.n_late) == (finding, 1600, 800)
 
 
 def test_drift_is_seen_where_half_of_the_users_turn_and_not_where_nobody_does():

@@ -35,7 +35,6 @@ class FeedbackFile:
         self.path, self._lock = path, threading.Lock()
         self._split_of = partial(split_of, test_share=test_share, seed=seed)
         self._split_of("")  # refuses what is no share
-        self._split_of("")
         if path.suffix != ".jsonl":
             raise UsageError(f"--feedback {path}: a file of feedback ends in .jsonl")
         try:

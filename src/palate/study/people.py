@@ -18,6 +18,7 @@ from palate.study.store import read_answers
 
 EXAMPLE = "people:STUDY"
 NOBODY = "nobody answered"
+LEFT_OUT = "nothing to show, so nobody was asked"
 
 
 class People:
@@ -36,16 +37,15 @@ class People:
         self.canonical = str(spec.having(raters="all" if everybody else None))
         study = read_study(Path(spec.need_reference(EXAMPLE)))
         self.items, self.folder = study.plan.items, study.folder
+        self.posts_only = all(item.shown for item in study.items.values())
         pairs = counted(read_answers(study))
         votes = [answer for answer in pairs if everybody or not answer.excluded]
         self.votes: dict[str, list[int]] = {}
         for answer in votes:
             self.votes.setdefault(answer.item, []).append(SIDES[answer.choice])
         told = sorted((answer.item, answer.rater, answer.choice) for answer in votes)
-        people, excluded = (
-            len({answer.rater for answer in some})
-            for some in (votes, [answer for answer in pairs if answer.excluded])
-        )
+        people = len({answer.rater for answer in votes})
+        excluded = len({answer.rater for answer in pairs if answer.excluded})
         left = f"; {excluded:,} who failed checks {'count too' if everybody else 'are left out'}"
         self.info = ScorerInfo(
             fingerprint=digest("people", study.plan.hash, told),
@@ -59,18 +59,21 @@ class People:
     def judge(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Judgement]]:
         """Yield the share of the first candidate less that of the second.
 
-        Raises `UsageError` for a slate that is no item of the plan.
+        A plan leaves out rows that have nothing to show under a context with posts. Raises
+        `UsageError` for any other slate that is no item of the plan.
         """
-        for k, slate in enumerate(slates):
-            item = StudyItem.of(slate)
-            if item.id not in self.items:
+        items = list(map(StudyItem.of, slates))
+        left_out = self.posts_only and any(item.id in self.items for item in items)
+        for k, (slate, item) in enumerate(zip(slates, items, strict=True)):
+            planned = item.id in self.items
+            if not (planned or (left_out and not item.shown)):
                 raise UsageError(
                     f"people:{self.folder}: a row is no item of its plan; take the data, contexts "
                     "and seed that it was planned with"
                 )
             votes = self.votes.get(item.id)
             if not votes:
-                yield k, Judgement(margin=None, reason=NOBODY)
+                yield k, Judgement(margin=None, reason=NOBODY if planned else LEFT_OUT)
                 continue
             side = 1 if slate.candidates[0] == item.answers[0] else -1
             yield k, Judgement(margin=side * sum(votes) / len(votes))

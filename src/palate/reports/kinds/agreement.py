@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
+from operator import itemgetter
 
 from palate.reports.names import context_name
 from palate.reports.numbers import count, figure, p_value, plain, without_interval
@@ -14,24 +16,33 @@ from palate.study.agreement import Agreement, AgreementSummary, Figure
 
 WIDTH, MOST_ITEMS = 100, 20
 JACKKNIFE = "Intervals are 95 %, by the jackknife over raters and pairs of answers."
-ALPHA = "α: Krippendorff's"
 TITLES = {
-    "choices": ("choices", f"{ALPHA}; both orders of the two answers are counted."),
-    "ratings": ("ratings from 1 to 5", f"{ALPHA}; a unit is an answer."),
-    "quality": ("equal quality, within {:g} points", "p: the larger of two one-sided tests."),
-    "scorers": ("scorers beside people", "Over pairs of raters of one item; ties count one half."),
+    "choices": (
+        "choices",
+        "α: Krippendorff's, over both orders of the two answers. n: items; of the gold, answers.",
+    ),
+    "ratings": ("ratings from 1 to 5", "α: Krippendorff's. n: texts that several raters rated."),
+    "quality": (
+        "equal quality, within {:g} points",
+        "p: the larger of two one-sided tests. n: answers, of raters with rated checks if any has.",
+    ),
+    "scorers": (
+        "scorers beside people",
+        "n: pairs of raters of one item; ties count one half. p: corrected over scorers (Holm).",
+    ),
 }
 
 
 def tables(result: Agreement) -> list[Table]:
-    """Return agreement, equal quality, scorers, repeats, items that part people, and the words."""
+    """Return agreement, equal quality, scorers, items that part people, repeats, and the words."""
     summary = result.summary
-    drawn = [*_figures(summary), *_again(summary), *_items(result)]
-    return [*drawn, Table("for the paper", [], [], [paragraph(summary)], width=WIDTH)]
+    told = {"asked again": _again(summary), "for the paper": [paragraph(summary)]}
+    lines = [Table(title, [], [], notes, width=WIDTH) for title, notes in told.items() if notes]
+    return [*_figures(summary), *_items(result), *lines]
 
 
-def _figures(summary: AgreementSummary) -> Iterator[Table]:
-    for panel, who in zip(summary.panels, ("", ", with the excluded"), strict=False):
+def _figures(summary: AgreementSummary, n_panels: int = 2) -> Iterator[Table]:
+    for panel, who in zip(summary.panels[:n_panels], ("", ", with the excluded"), strict=False):
         for group, (title, note) in TITLES.items():
             figures = [each for each in panel.figures if each.group == group]
             tested = group in {"quality", "scorers"}
@@ -52,15 +63,19 @@ def _figures(summary: AgreementSummary) -> Iterator[Table]:
                 yield Table(head, columns, rows, notes, 2, breaks, width=WIDTH)
 
 
-def _again(summary: AgreementSummary) -> Iterator[Table]:
-    if again := summary.retest:
-        drift = [count(again.n_late), figure(again.drift, signed=True), p_value(again.p)]
-        ends = map(plain, again.ceiling or (None, None))
-        rows = [[count(again.agreement.n), figure(again.agreement), *ends, *drift]]
-        columns = ["n", "alike [95 %]", "best scorer from", "to"]
-        columns += [f"after {again.days:g} days", "drift [95 %]", "p"]
-        notes = [f"Drift: {again.drifted}. {again.n_undecided:,} without a side are left out."]
-        yield Table("asked again", columns, rows, notes, 0, width=WIDTH)
+def _again(summary: AgreementSummary) -> list[str]:
+    """Return what repeats tell, in words; nothing where there are none."""
+    again = summary.retest
+    if again is None:
+        return []
+    low, high = map(plain, again.ceiling or (None, None))
+    return [
+        f"People chose alike in {figure(again.agreement)} of {again.agreement.n:,} repeats, so the "
+        f"best scorer is right in {low} to {high}; {again.n_undecided:,} without a side are left "
+        f"out. Drift, what changes after {again.days:g} days (n {again.n_late:,}) beyond what "
+        f"changes before: {figure(again.drift, signed=True)}, p {p_value(again.p)}, "
+        f"{again.drifted}."
+    ]
 
 
 def _items(result: Agreement) -> Iterator[Table]:
@@ -76,23 +91,25 @@ def _items(result: Agreement) -> Iterator[Table]:
 
 def paragraph(summary: AgreementSummary) -> str:
     """Return what a paper prints of the raters who count."""
-    panel, most = summary.panels[0], summary.most_failed_checks
-    rule = "too many checks" if most is None else f"more than {most} checks"
-    told = [
-        f"{panel.raters:,} people gave {panel.answers:,} answers to {panel.items:,} items. "
-        f"Left out since they failed {rule}: {summary.excluded:,}."
-    ]
-    for group, (title, note) in TITLES.items():
-        figures = [
-            f"{_name(each)} {each.measure} {_value(each)}"
-            + ("" if each.p is None else f", p {p_value(each.p)}")
-            + (f", {each.finding}" if each.finding else "")
-            for each in panel.figures
-            if each.group == group
+    panel, most, out = summary.panels[0], summary.most_failed_checks, summary.excluded
+    told = [f"{panel.raters:,} people gave {panel.answers:,} answers to {panel.items:,} items."]
+    if most or out:
+        rule = f"more than {most} check{'s' * (most != 1)}" if most else "too many checks"
+        told.append(f"Left out since they failed {rule}: {out:,}.")
+    for table in _figures(summary, 1):
+        names = groupby(table.rows, key=itemgetter(0))
+        groups = [f"{name} ({'; '.join(map(_words, rows))})" for name, rows in names]
+        told += [
+            f"{table.title.rpartition(':')[0].capitalize()}: {', '.join(groups)}.",
+            *table.notes,
         ]
-        if figures:
-            told += [f"{title.format(summary.margin).capitalize()}: {'; '.join(figures)}. {note}"]
-    return " ".join([*told, JACKKNIFE])
+    return " ".join([*told, *_again(summary), JACKKNIFE])
+
+
+def _words(row: Sequence[str]) -> str:
+    _, measure, n, value, *tested = row
+    p, finding = tested or ("–", "")
+    return f"{measure} {value}, n {n}{'' if p == '–' else f', p {p}'}{finding and f', {finding}'}"
 
 
 def _name(each: Figure) -> str:

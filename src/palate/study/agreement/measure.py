@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from itertools import combinations
 from pathlib import Path
 
 from palate.errors import UsageError
-from palate.runs import Manifest, load_runs
+from palate.runs import Manifest, load_runs, read_manifest
 from palate.seeding import digest
 from palate.study.agreement.panels import counted, panel
 from palate.study.agreement.result import Agreement, AgreementSummary, ItemAgreement
@@ -36,8 +35,8 @@ def agreement(
     at `root/<benchmark>/agreement/<name>-<8 hex>`.
 
     Raises:
-        UsageError: where nobody has answered, for another margin than the plan's, and for runs that
-            scored no item of two raters.
+        UsageError: where nobody has answered or somebody twice, for another margin than the plan's,
+            and for runs of another seed or that scored no item of two raters.
         RunError: where there is no study, or no run.
         DataError: for a file of answers that cannot be read.
     """
@@ -51,28 +50,37 @@ def agreement(
         raise UsageError(f"--margin {margin:g}: the margin is {fixed}")
     bound = plan.margin if plan else margin or MARGIN
     answers = read_answers(study or path)
-    given = Counter((answer.rater, answer.item) for answer in counted(answers))
-    if not given:
+    if not counted(answers):
         raise UsageError(f"{path}: nobody has answered an item yet")
-    (rater, item), times = given.most_common(1)[0]
+    given = Counter((answer.rater, answer.item, answer.again) for answer in answers)
+    (rater, item, _), times = given.most_common(1)[0]
     if times > 1:
         raise UsageError(f"{path}: {rater} answers item {item} {times} times; leave one of them")
     # A run of people holds the very answers that it would be held against.
-    loaded = [run for run in load_runs(runs) if not run.summary.scorer.startswith("people:")]
-    included = [answer for answer in answers if not answer.excluded]
-    panels = [panel(some, loaded, bound) for some in (included, answers)]
-    if loaded and not any(figure.group == "scorers" for figure in panels[1].figures):
+    every = load_runs(runs)
+    loaded = [run for run in every if not run.summary.scorer.startswith("people:")]
+    for run in loaded:
+        other = plan and run.folder and read_manifest(run.folder).identity["seed"] != plan.seed
+        if other and run.summary.context != "none":
+            raise UsageError(
+                f"{run.folder}: its seed is not the study's, so other texts may be shown; evaluate "
+                f"with --seed {plan.seed if plan else 0}"
+            )
+    out = {answer.rater for answer in answers if answer.excluded}
+    included = [answer for answer in answers if answer.rater not in out]
+    panels = [panel(some, loaded, bound) for some in ([included, answers] if out else [answers])]
+    if every and not any(figure.group == "scorers" for figure in panels[-1].figures):
         raise UsageError(
-            "agreement: no run here scored an item of two raters; evaluate the benchmark of the "
-            "study under its contexts"
+            "agreement: no run here, those of people apart, scored an item of two raters; evaluate "
+            "the benchmark of the study under its contexts"
         )
     summary = AgreementSummary(
-        study=path.resolve().stem,
+        study=path.resolve().name if study else path.stem,
         benchmark=plan.benchmark if plan else path.stem,
         margin=bound,
         most_failed_checks=plan.most_failed_checks if plan else None,
-        excluded=len({answer.rater for answer in answers if answer.excluded}),
-        panels=tuple(panels[: 1 + (len(included) < len(answers))]),
+        excluded=len(out),
+        panels=tuple(panels),
         retest=retest_report(included, days=days),
     )
     folder = None
@@ -94,21 +102,17 @@ def agreement(
 
 def _items(answers: Sequence[AnswerRow]) -> tuple[ItemAgreement, ...]:
     """Return what was chosen of each item, most disagreement first."""
-    items: dict[str, list[AnswerRow]] = {}
+    items = defaultdict[str, list[AnswerRow]](list)
     for answer in answers:
         if answer.kind == "pair" and not answer.again:
-            items.setdefault(answer.item, []).append(answer)
+            items[answer.item].append(answer)
     rows = []
     for item, listed in items.items():
-        choices = [answer.choice for answer in listed]
-        apart = [a != b for a, b in combinations([c for c in choices if c != "skip"], 2)]
-        rows.append(
-            ItemAgreement(
-                item=item,
-                rows=listed[0].rows,
-                choices=dict(sorted(Counter(choices).items())),
-                disagreement=sum(apart) / len(apart) if apart else None,
-            )
-        )
+        choices = Counter(sorted(answer.choice for answer in listed))
+        sides = [n for choice, n in choices.items() if choice != "skip"]
+        couples = sum(sides) * (sum(sides) - 1)
+        apart = (couples - sum(n * (n - 1) for n in sides)) / couples if couples else None
+        named = {"item": item, "rows": listed[0].rows, "choices": choices}
+        rows.append(ItemAgreement.model_validate({**named, "disagreement": apart}))
     rows.sort(key=lambda row: (-(row.disagreement or 0), -sum(row.choices.values()), row.item))
     return tuple(rows)

@@ -13,7 +13,7 @@ from palate.runs import Run
 from palate.study.agreement.quality import differences, equal_quality
 from palate.study.agreement.result import Figure, Group, Panel
 from palate.study.agreement.scorers import SIDES, beside_people
-from palate.study.records import DIMENSIONS, AnswerRow
+from palate.study.records import AnswerRow
 
 MEASURES: dict[Group, tuple[Measure, ...]] = {
     "choices": ("percent", "nominal"),
@@ -30,19 +30,17 @@ def counted(answers: Iterable[AnswerRow]) -> list[AnswerRow]:
 
 def panel(answers: Sequence[AnswerRow], runs: Sequence[Run], margin: float) -> Panel:
     """Return the figures of these answers, all of raters who count."""
-    pairs = counted(answers)
-    values: dict[tuple[Group, str], list[Value]] = {}
-    for answer in pairs:
-        for context in answer.contexts or ("",):
-            side = (SIDES[answer.choice], answer.item, answer)
-            values.setdefault(("choices", context), []).append(side)
-        for name, scores in answer.ratings.items():
-            rated = [(score, (answer.item, k), answer) for k, score in enumerate(scores)]
-            values.setdefault(("ratings", name), []).extend(rated)
-    figures = [figure for (group, of), told in values.items() for figure in _agree(group, of, told)]
-    for of in (name for name in DIMENSIONS if ("ratings", name) in values):
-        rated_apart = (differences(answers, of, "pair"), differences(answers, of, "check"))
-        figures += equal_quality(*rated_apart, of, margin)
+    pairs, checks = counted(answers), [row for row in answers if row.kind == "check"]
+    figures: list[Figure] = []
+    for context in sorted({of for row in pairs for of in row.contexts or ("",)}):
+        there = [row for row in pairs if context in (row.contexts or ("",))]
+        figures += _agree("choices", context, [(SIDES[it.choice], it.item, it) for it in there])
+    for name in dict.fromkeys(name for row in pairs for name in row.ratings):
+        there = [row for row in pairs if name in row.ratings]
+        rated = [(it.ratings[name][k], (it.item, k), it) for it in there for k in (0, 1)]
+        figures += _agree("ratings", name, rated)
+        of_pairs, of_checks = differences(pairs, name), differences(checks, name)
+        figures += equal_quality(of_pairs, of_checks, name, margin)
     figures += beside_people(pairs, runs)
     return Panel(
         raters=len({answer.rater for answer in pairs}),

@@ -7,6 +7,8 @@ from itertools import combinations
 
 import numpy as np
 
+from palate.contexts import usual_name
+from palate.errors import UsageError
 from palate.metrics import Clusters, Estimate, clustered_mean, paired_difference
 from palate.records import Outcome
 from palate.runs import Run, holm_within
@@ -23,6 +25,8 @@ def beside_people(answers: Sequence[AnswerRow], runs: Sequence[Run]) -> Iterator
     Over pairs of raters of one item, clustered by both and by the pair of answers: a scorer's
     agreement is its mean with either, and a tie or no difference counts one half. With a majority
     it would agree more than any rater does.
+
+    Raises `UsageError` for several runs of a scorer under one context.
     """
     items: dict[str, list[AnswerRow]] = {}
     for answer in answers:
@@ -39,7 +43,9 @@ def beside_people(answers: Sequence[AnswerRow], runs: Sequence[Run]) -> Iterator
             pick = np.array([picks[answer.item] for answer in ours])
             scorer, people = (1 + pick * (a + b) / 2) / 2, (1 + a * b) / 2
             means = clustered_mean(scorer, rows), clustered_mean(people, rows)
-            name = f"{run.summary.scorer} ({run.summary.context})"
+            name = f"{run.summary.scorer} ({usual_name(run.summary.context)})"
+            if name in tested:
+                raise UsageError(f"agreement: several runs of {name} scored these items; name one")
             tested[name] = (*means, paired_difference(scorer, people, rows))
     corrected = holm_within([""] * len(tested), [last.p for *_, last in tested.values()])
     for (name, (with_rater, people, difference)), p in zip(tested.items(), corrected, strict=True):
