@@ -52,7 +52,12 @@ def items() -> list[StudyItem]:
     )
     question = Message(role="user", content=f"**Which** of these?\n\n{code}")
     turns = (question, Message(role="assistant", content=wild), question)
-    posts = (Part(kind="post", text=wild), Part(kind="post", text=table, rank=1))
+    posts = tuple(
+        Part(kind=kind, text=text, category=wild[:300], rank=k)
+        for k, (kind, text) in enumerate(
+            (("post", wild), ("post", table), ("example", wild + code))
+        )
+    )
     return [
         small_item(1),
         StudyItem.of(Slate(question=turns, shown=posts, candidates=(wild + table, f"# A\n{code}"))),
