@@ -52,11 +52,10 @@ def items() -> list[StudyItem]:
     )
     question = Message(role="user", content=f"**Which** of these?\n\n{code}")
     turns = (question, Message(role="assistant", content=wild), question)
-    posts = tuple(
-        Part(kind=kind, text=text, category=wild[:300], rank=k)
-        for k, (kind, text) in enumerate(
-            (("post", wild), ("post", table), ("example", wild + code))
-        )
+    posts = (
+        Part(kind="post", text=wild, category=wild[:300]),
+        Part(kind="post", text=table, rank=1),
+        Part(kind="example", text=wild + code, rank=2),
     )
     return [
         small_item(1),
