@@ -52,7 +52,11 @@ def items() -> list[StudyItem]:
     )
     question = Message(role="user", content=f"**Which** of these?\n\n{code}")
     turns = (question, Message(role="assistant", content=wild), question)
-    posts = (Part(kind="post", text=wild), Part(kind="post", text=table, rank=1))
+    posts = (
+        Part(kind="post", text=wild, category=wild[:300]),
+        Part(kind="post", text=table, rank=1),
+        Part(kind="example", text=wild + code, rank=2),
+    )
     return [
         small_item(1),
         StudyItem.of(Slate(question=turns, shown=posts, candidates=(wild + table, f"# A\n{code}"))),

@@ -167,6 +167,8 @@ def test_a_new_address_stands_in_the_links_and_the_keys_stay(study):
 def test_who_serves_arrivals_hears_that_links_hold_the_places(study):
     stopped(study)
     process, _, line = started(study, "--arrive", "ID")
+    assert process.stderr is not None
+    said = process.stderr.readline()
     process.send_signal(signal.SIGTERM)
-    _, said = process.communicate(timeout=60)
+    process.communicate(timeout=60)
     assert "/?ID=" in line and "a place of links.csv is free once palate study close" in said

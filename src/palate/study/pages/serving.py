@@ -37,10 +37,8 @@ def serve_study(
     it, whoever comes with that parameter takes a place. `url` is the address that raters see,
     `onward` what the last page links. `listening` is called with the address and the file of links.
 
-    Raises:
-        UsageError: without palate[study], for an address that cannot be had or is none.
-        RunError: for what is no study, or was changed since it was planned.
-        ResourceError: for a full disk.
+    Raises `UsageError` without palate[study] and for an address that cannot be had or is none,
+    `RunError` for what is no study or was changed, `ResourceError` for a full disk.
     """
     try:
         from palate.serve import AppServer, listen
