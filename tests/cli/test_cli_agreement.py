@@ -196,7 +196,7 @@ def test_refusals_are_one_line(rows: list[AnswerRow], tmp_path: Path) -> None:
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)
     write(tmp_path, rows)
     done = palate("agreement", "people.jsonl", "--margin", "0", cwd=tmp_path)
-    assert done.stderr == "palate: --margin 0: the margin is only above 0\n"
+    assert done.stderr == "palate: --margin 0: the margin is a number above 0\n"
     palate("evaluate", "-b", "tasting", "-s", "longest", "-c", "none", cwd=tmp_path)
     done = palate("agreement", "people.jsonl", "runs", cwd=tmp_path)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1)

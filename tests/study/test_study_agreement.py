@@ -320,7 +320,7 @@ def test_the_result_lies_in_its_folder_and_is_renewed_only_by_other_answers(
 def test_refusals(rows: list[AnswerRow], tmp_path: Path) -> None:
     file = tmp_path / "answers.jsonl"
     for margin in (0.0, -1.0):
-        with pytest.raises(UsageError, match=r"--margin .* the margin is only above 0"):
+        with pytest.raises(UsageError, match=r"--margin .* the margin is a number above 0"):
             agreement(file, margin=margin)
     with pytest.raises(DataError, match="cannot be read"):
         agreement(file, root=None)

@@ -161,9 +161,11 @@ def test_rows_that_have_nothing_to_show_are_unscored_and_other_rows_refused(
             palate.evaluate(data, f"people:{study.folder}", context, root=None)
 
 
-def test_runs_of_another_seed_are_not_held_against_people(pairs: Dataset, tmp_path: Path) -> None:
+def test_another_margin_or_seed_than_the_plans_is_refused(pairs: Dataset, tmp_path: Path) -> None:
     study = planned(pairs, tmp_path / "study")
     answer_all(study, 6)
+    with pytest.raises(UsageError, match=r"--margin 0.3: the margin is fixed as 0.25 before"):
+        agreement(study.folder, margin=0.3, root=None)
     other = palate.Settings(seed=7)
     root = tmp_path / "runs"
     palate.evaluate(pairs, "longest", "none", root=root, settings=other)

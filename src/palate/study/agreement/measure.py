@@ -46,7 +46,7 @@ def agreement(
     if not days >= 0:
         raise UsageError(f"--days {days:g}: expected 0 or more")
     if margin is not None and (not margin > 0 or (plan and margin != plan.margin)):
-        fixed = f"{plan.margin:g} before anybody was asked" if plan else "only above 0"
+        fixed = f"fixed as {plan.margin:g} before anybody was asked" if plan else "a number above 0"
         raise UsageError(f"--margin {margin:g}: the margin is {fixed}")
     bound = plan.margin if plan else margin or MARGIN
     answers = read_answers(study or path)
