@@ -80,7 +80,7 @@ def serve_study(
 def write_links(store: StudyStore, path: Path, address: str, *, anew: bool = False) -> None:
     """Write the raters' links where there is no such file, or `anew`; raises `ResourceError`."""
     tokens = store.issue_links()
-    if anew or not path.exists():
+    if anew or not path.is_file():
         with writing(path, ResourceError), whole_file(path) as stream:
             Path(stream.name).chmod(0o600)
             stream.write(b"rater,link\n")

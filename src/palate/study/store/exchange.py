@@ -55,7 +55,9 @@ def rater_lists(study: Study) -> Iterator[dict[str, Any]]:
                 yield {
                     **{"rater": rater, "position": position, "item": item.id, "asks": item.asks},
                     "question": [message.model_dump() for message in item.question],
-                    "shown": [part.text for part in item.shown],
+                    "shown": [
+                        {"category": part.category, "text": part.text} for part in item.shown
+                    ],
                     **{"left": left, "right": right},
                 }
 
