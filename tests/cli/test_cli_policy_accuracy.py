@@ -34,7 +34,7 @@ def test_a_screen_and_a_document(tiny, tmp_path):
     screen = " ".join(run(*wish).split())
     assert "policy accuracy of" in screen and "by tilt" in screen
     assert "λ = inf" in screen and "does the better reward make the better policy?" in screen
-    assert "pairs that a limit or mirrors left out" in screen
+    assert "pairs that a limit, days or mirrors left out" in screen
     document = json.loads(run(*wish, "--format", "json"))
     assert (document["kind"], document["weights"]) == ("policy-accuracy", [0.0, 0.5, "inf"])
     contexts = [cell["context"] for cell in document["cells"][:3]]

@@ -135,7 +135,7 @@ def test_units_have_a_column_and_notes_lines_of_a_hundred():
     first = policy_tables(made)[0]
     at = first.columns.index("w(λ = 1)")
     assert [row[at] for row in first.rows[:2]] == ["622.8", "623.8"]
-    assert "on 84 pairs that a limit or mirrors left out." in said(made)
+    assert "on 84 pairs that a limit, days or mirrors left out." in said(made)
     assert "pairs set the unit of λ" not in said(made)
     few = result(TIED, {}, relative=True, reserved=Reserved(source="set aside", n=2))
     assert "WARNING: 2 pairs set the unit of λ, too few to measure it; give 80 rows" in said(few)

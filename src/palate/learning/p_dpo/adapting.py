@@ -34,7 +34,7 @@ AT_ONCE = 16
 """Users adapted side by side, and kept together."""
 TOKENS = 2048
 """Most tokens that gradients are taken of at a time."""
-FORMAT = 2
+FORMAT = 3
 """Raised when adapting computes something else."""
 
 
@@ -87,12 +87,16 @@ def adapt(
     done = len(keys) - sum(len(group) for _, group in todo)
     if todo:
         LOG.info("learning the tokens of %d users", len(keys) - done)
-        wanted = [choice for _, group in todo for key in group for choice in fitting.choices[key]]
-        sums = _reference_sums(base, wanted, session, settings)
+        choices = {name: [fitting.choices[key] for key in group] for name, group in todo}
+        # Of each group by itself: what else is learnt in this call would round it differently.
+        sums = {
+            name: _reference_sums(base, [it for listed in of for it in listed], session, settings)
+            for name, of in choices.items()
+        }
         start = opening(session.reader(policy.policy, settings).template)
-        job = _Adaptation(policy, session, settings, start, sums)
+        job = _Adaptation(policy, session, settings, start)
         for name, group in todo:
-            known[name] = job.adapted(group, [fitting.choices[key] for key in group])
+            known[name] = job.adapted(group, choices[name], sums[name])
             documents.put(name, known[name].to_bytes())
             done += len(group)
             if progress is not None:
@@ -136,16 +140,18 @@ class _Adaptation:
     session: Session
     settings: Settings
     opening: tuple[int, ...]
-    sums: Mapping[EncodedChoice, float]
 
     def adapted(
-        self, keys: Sequence[str], choices: Sequence[Sequence[EncodedChoice]]
+        self,
+        keys: Sequence[str],
+        choices: Sequence[Sequence[EncodedChoice]],
+        sums: Mapping[EncodedChoice, float],
     ) -> UserStates:
         start = np.zeros((len(keys), self.policy.generic.size))
         if any(choices):
             local = self.session.model(self.policy.policy, "causal", self.settings)
             model = local.model
-            rows = [_Row(user, it, self.sums[it]) for user, own in enumerate(choices) for it in own]
+            rows = [_Row(user, it, sums[it]) for user, own in enumerate(choices) for it in own]
             objective = _Objective(model, self.policy, self.opening, rows)
             out_of_memory = "out of memory while adapting; leave long choices out"
             with local.in_use(), local.turns.of(), within_memory(out_of_memory):
