@@ -78,8 +78,9 @@ def test_a_row_says_what_was_chosen():
     answers = answer_rows("r02", asked, study, date="2026-11-27T10:00:00Z", traits={"age": "40"})
     first, tie = contract_rows(study, answers)
     item = study.items[asked[0][0].item]
+    user = f"{study.plan.hash[:8]}-r02"
     assert first == {
-        "id": f"r02-{item.id}", "user_id": "r02",
+        "id": f"{user}-{item.id}", "user_id": user,
         "question": "Hello.\n\nI am thirsty.\n\nTea?",
         "chosen": item.answers[1], "rejected": item.answers[0], "split": "adapt",
         "date": "2026-11-27T10:00:00Z", "category": "drinks", "traits": {"age": "40"},

@@ -39,7 +39,7 @@ def test_choices_in_the_store_are_rows_and_repeats_tell_of_raters(tmp_path):
     store.close()
     rows = Dataset.from_rows("rows", list(contract_rows(study, answers)))
     assert len(rows.pairs) == 4 * 27
-    assert {pair.user_id for pair in rows.pairs} == {answer.rater for answer in answers}
+    assert {pair.user_id[9:] for pair in rows.pairs} == {answer.rater for answer in answers}
     assert len(mirrors(rows).couples) == 2 * 9
     assert all(pair.traits == {"age": "40"} and pair.date for pair in rows.pairs)
     report = retest_report(answers)

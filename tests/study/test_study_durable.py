@@ -236,7 +236,7 @@ def test_files_of_others_that_are_forgotten_over_keep_their_other_lines(tmp_path
         text = '\ufeffrater;link\r\n"r01";a\r\n"r02";b\r\n"r020";c\r\nr03;d'
         (study.folder / "links.csv").write_bytes(text.encode())
         other = study.folder / "exports" / "notes.jsonl"
-        other.write_bytes(b'no JSON\n["r02"]\n\n{"user_id": "r02"}\n{"user_id": "r03"}\n\xff')
+        other.write_bytes(b'no JSON\n["r02"]\n\n{"user_id": "0a-r02"}\n{"user_id": "r03"}\n\xff')
         store.delete("r02")
         left = text.replace('"r02";b\r\n', "")
         assert (study.folder / "links.csv").read_bytes() == left.encode()

@@ -15,7 +15,8 @@ from palate.study.records import AnswerRow
 def contract_rows(study: Study, answers: Iterable[AnswerRow]) -> Iterator[dict[str, Any]]:
     """Yield a row for each choice of a collection; a tie where no difference was seen.
 
-    What is skipped, asked again, or forgotten makes no row: a vote counts once. Raises `RunError`
+    What is skipped, asked again, or forgotten makes no row: a vote counts once. A user is named
+    after the plan too, so that the raters of two rounds are never taken for one. Raises `RunError`
     for a study that is no collection, and for an answer of another.
     """
     plan, items = study.plan, study.items
@@ -31,13 +32,14 @@ def contract_rows(study: Study, answers: Iterable[AnswerRow]) -> Iterator[dict[s
             continue
         item = items[answer.item]
         *turns, last = item.question
+        user = f"{plan.hash[:8]}-{answer.rater}"
         yield choice_row(
-            answer.rater,
+            user,
             last.content,
             *(item.answers[::-1] if answer.choice == "second" else item.answers),
             split="test" if item.id in tested else "adapt",
             date=answer.date,
-            id=f"{answer.rater}-{item.id}",
+            id=f"{user}-{item.id}",
             turns=turns,
             category=item.category,
             traits=answer.traits,

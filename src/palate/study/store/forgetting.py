@@ -47,7 +47,10 @@ def forget_rater(database: Database, folder: Path, name: str) -> str:
             of_rater = re.compile(rf"\W*{rater}\b")
             _rewrite(links, lambda line: "" if of_rater.match(line) else line)
         _rewrite_exported(
-            folder, lambda row: rater not in (row.get("rater"), row.get("user_id")) and row
+            folder,
+            lambda row: (
+                rater not in (row.get("rater"), str(row.get("user_id")).rpartition("-")[2]) and row
+            ),
         )
     database.truncate_log()
     return rater
