@@ -89,7 +89,7 @@ def served(
     study: Study, *, links: bool = True, choose: Chooser | None = None, **more: Any
 ) -> Iterator[Served]:
     """Serve a study; whatever an application raises is answered as it is to a browser."""
-    with closing(StudyStore.open(study, choose=choose)) as store:
+    with closing(StudyStore(study, choose=choose)) as store:
         tokens = store.issue_links() if links else {}
         app = create_app(store, study, **more)
         with TestClient(app, raise_server_exceptions=False, follow_redirects=False) as client:

@@ -24,7 +24,7 @@ GOLD = ("gold", "chosen", "expected", "kind", "check", "context", "row")
 def store(tmp_path: Path) -> Iterator[StudyStore]:
     """Two raters answered four pairs and two checks; one of them failed both checks."""
     study = small_study(tmp_path / "study", users=(user_key("ana"), user_key("r02")))
-    with closing(StudyStore.open(study)) as store:
+    with closing(StudyStore(study)) as store:
         for arrival, choice in {"ana's phone": "first", "b": "same"}.items():
             token = store.arrive(arrival)
             assert token is not None
@@ -120,7 +120,7 @@ def test_a_collections_export_comes_back(tmp_path: Path) -> None:
     study, other = (small_study(tmp_path / name, **more) for name in ("study", "other"))
     entries = [entry.model_copy(update={"swapped": True}) for entry in study.plan.lists[0]]
     entries[1] = entries[0].model_copy(update={"again": True, "swapped": False})
-    with closing(StudyStore.open(study, choose=lambda _, asked: entries[len(asked)])) as store:
+    with closing(StudyStore(study, choose=lambda _, asked: entries[len(asked)])) as store:
         store.arrive("a")
         store.consent("r01")
         for k, choice in enumerate(("first", "second")):
@@ -246,7 +246,7 @@ def test_close_and_forget_by_name_arrival_and_user(store: StudyStore, tmp_path: 
 def test_who_was_forgotten_does_not_come_back_by_an_old_export(tmp_path: Path) -> None:
     study = small_study(tmp_path / "study", mode="collect", per_rater=2, checks=0, shown=True)
     entries = study.plan.lists[0]
-    with closing(StudyStore.open(study, choose=lambda _, asked: entries[len(asked)])) as store:
+    with closing(StudyStore(study, choose=lambda _, asked: entries[len(asked)])) as store:
         store.arrive("a")
         store.consent("r01")
         store.save("r01", 0, GivenAnswer(choice="first"))

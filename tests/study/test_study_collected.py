@@ -26,7 +26,7 @@ def test_choices_in_the_store_are_rows_and_repeats_tell_of_raters(tmp_path):
     study = collection(questions(90), folder=tmp_path / "study", traits=(AGE,))
     study.write()
     study = read_study(study.folder)
-    store = StudyStore.open(study, choose=choose_next(study, Session()))
+    store = StudyStore(study, choose=choose_next(study, Session()))
     for number, (rater, token) in enumerate(sorted(store.issue_links().items())):
         store.consent(rater)
         store.set_traits(rater, {"age": "40"})

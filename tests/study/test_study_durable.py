@@ -33,7 +33,7 @@ CHOICES = ("first", "second", "same")
 
 def write(folder: Path, acknowledged: Connection) -> None:
     """Answer all that is open, one answer after the other, and tell of each that is saved."""
-    store = StudyStore.open(read_study(folder))
+    store = StudyStore(read_study(folder))
     token = store.arrive("a")
     state = None if token is None else store.rater(token)
     assert state is not None
@@ -49,7 +49,7 @@ def given(k: int) -> GivenAnswer:
 
 def test_threads_lose_no_answer(tmp_path: Path) -> None:
     study = small_study(tmp_path / "study", raters=8, items=20)
-    with closing(StudyStore.open(study)) as store:
+    with closing(StudyStore(study)) as store:
         names = list(store.issue_links())
         for name in names:
             store.consent(name)
@@ -97,7 +97,7 @@ def test_who_forgets_has_a_turn_while_another_saves_without_pause(
                 db.execute("COMMIT")
                 time.sleep(0.005)
 
-    with closing(StudyStore.open(study)) as store, ThreadPoolExecutor(1) as pool:
+    with closing(StudyStore(study)) as store, ThreadPoolExecutor(1) as pool:
         store.issue_links()
         saving = pool.submit(save)
         try:
@@ -134,7 +134,7 @@ def test_a_killed_writer_loses_nothing_that_it_acknowledged(tmp_path: Path) -> N
 @contextmanager
 def watched(study: Study) -> Iterator[StudyStore]:
     """Give the store of three raters who answered all, with links and exports."""
-    with closing(StudyStore.open(study)) as store:
+    with closing(StudyStore(study)) as store:
         with (study.folder / "links.csv").open("w", encoding="utf-8") as file:
             lines = csv.writer(file, lineterminator="\n")
             lines.writerow(("rater", "link"))
@@ -257,9 +257,9 @@ def test_exported_answers_lose_the_rows_of_a_forgotten_user(tmp_path: Path) -> N
 
 def test_who_was_forgotten_before_the_store_opened_is_not_there(tmp_path: Path) -> None:
     study = small_study(tmp_path / "study", users=(user_key("ana"),))
-    with closing(StudyStore.open(study)) as other:
+    with closing(StudyStore(study)) as other:
         forget_user(other.database, study.folder, "ana")
-    with closing(StudyStore.open(study)) as store:  # of what was read before
+    with closing(StudyStore(study)) as store:  # of what was read before
         assert len(store.study.items) == len(study.items) - 1
 
 
@@ -290,6 +290,6 @@ def test_a_user_is_forgotten_by_a_second_try_wherever_the_first_was_killed(
 
 
 def exported(store: StudyStore) -> str:
-    with closing(StudyStore.open(read_study(store.planned.folder))) as fresh:
+    with closing(StudyStore(read_study(store.planned.folder))) as fresh:
         rows = [row.model_dump(mode="json") for row in fresh.answers()]
     return "".join(f"{canonical_json(row)}\n" for row in rows)

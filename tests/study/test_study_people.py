@@ -36,7 +36,7 @@ def planned(pairs: Dataset, folder: Path) -> Study:
 def answer_all(study: Study, raters: int, *, blind_to_checks: int = 0) -> None:
     """The first raters answer all: who knows picks the chosen answer under `profile:5` alone."""
     gold = {row.item: row.chosen for row in study.gold if row.context == "profile:5"}
-    with closing(StudyStore.open(study)) as store:
+    with closing(StudyStore(study)) as store:
         for number, (rater, _) in zip(range(raters), store.issue_links().items(), strict=False):
             store.consent(rater)
             position = 0
@@ -88,7 +88,7 @@ def test_the_margin_is_a_difference_of_shares_whichever_stands_first(
         for place, entries in enumerate(study.plan.lists)
         if item.id in {entry.item for entry in entries}
     ]
-    with closing(StudyStore.open(study)) as store:
+    with closing(StudyStore(study)) as store:
         names = list(store.issue_links())
         for (place, position), choice in zip(who, ("first", "first", "same"), strict=True):
             store.consent(names[place])

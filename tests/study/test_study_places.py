@@ -84,7 +84,7 @@ def test_a_personal_link_is_given_away_only_when_it_is_closed(tmp_path: Path) ->
 
 def test_who_deletes_leaves_an_open_place_and_a_name_for_nobody(tmp_path: Path) -> None:
     study = small_study(tmp_path / "study", raters=2)
-    with closing(StudyStore.open(study)) as store:
+    with closing(StudyStore(study)) as store:
         assert [rater_of(store, name) for name in "ab"] == ["r01", "r02"]
         store.save("r01", 0, FIRST)
         store.delete("r01")
@@ -99,7 +99,7 @@ def test_who_deletes_leaves_an_open_place_and_a_name_for_nobody(tmp_path: Path) 
 
 def test_arrivals_at_once_get_places_of_their_own(tmp_path: Path) -> None:
     study = small_study(tmp_path / "study", raters=12)
-    stores = [StudyStore.open(study) for _ in range(2)]  # as two processes would
+    stores = [StudyStore(study) for _ in range(2)]  # as two processes would
     with ThreadPoolExecutor(8) as pool:
         tokens = list(pool.map(lambda k: stores[k % 2].arrive(str(k // 2)), range(32)))
     for store in stores:
@@ -113,7 +113,7 @@ def test_arrivals_at_once_get_places_of_their_own(tmp_path: Path) -> None:
 
 def test_a_forgotten_item_is_passed_over(tmp_path: Path) -> None:
     study = small_study(tmp_path / "study", users=(user_key("ana"),))
-    with closing(StudyStore.open(study)) as store:
+    with closing(StudyStore(study)) as store:
         rater = rater_of(store, "a")
         assert rater is not None
         store.save(rater, 0, FIRST)
@@ -146,7 +146,7 @@ def test_a_collection_assigns_when_answers_are_saved(tmp_path: Path) -> None:
         listed = [entry for entry in study.plan.lists[0] if entry.item not in met]
         return listed[0] if rater == "r01" or len(session) < 2 else None
 
-    with closing(StudyStore.open(study, choose=choose)) as store:
+    with closing(StudyStore(study, choose=choose)) as store:
         assert [rater_of(store, name) for name in "abc"] == ["r01", "r02", "r03"]
         db = store.database.connection
         for position in range(3):
@@ -185,7 +185,7 @@ def test_a_collection_looks_without_writing_where_what_waited_was_forgotten(tmp_
         met = [entry.item for entry, _ in session]
         return next((entry for entry in listed if entry.item not in met), None)
 
-    with closing(StudyStore.open(study, choose=choose)) as store:
+    with closing(StudyStore(study, choose=choose)) as store:
         rater, token = rater_of(store, "a"), store.arrive("a")
         assert rater is not None
         assert token is not None
@@ -215,7 +215,7 @@ def test_a_collection_ends_where_all_that_is_left_was_forgotten(tmp_path: Path) 
     )  # fmt: skip
     entries = study.plan.lists[0]
     with closing(
-        StudyStore.open(study, choose=lambda _, session: dict(enumerate(entries)).get(len(session)))
+        StudyStore(study, choose=lambda _, session: dict(enumerate(entries)).get(len(session)))
     ) as store:
         rater, token = rater_of(store, "a"), store.arrive("a")
         assert rater is not None

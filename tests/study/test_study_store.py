@@ -40,7 +40,7 @@ def at_work(store: StudyStore, arrival: str) -> str:
 
 
 def test_an_answer_is_kept_with_all_that_its_row_says(study: Study) -> None:
-    with closing(StudyStore.open(study)) as store:
+    with closing(StudyStore(study)) as store:
         rater = at_work(store, "a")
         store.set_traits(rater, {"age": "under 30"})
         store.save(rater, 0, FIRST)
@@ -59,7 +59,7 @@ def test_an_answer_is_kept_with_all_that_its_row_says(study: Study) -> None:
 
 
 def test_the_writing_connection_is_durable_and_deletes_bytes(study: Study) -> None:
-    with closing(StudyStore.open(study)) as store:
+    with closing(StudyStore(study)) as store:
         db = store.database.connection
         read = {
             name: db.execute(f"PRAGMA {name}").fetchone()[0]
@@ -71,7 +71,7 @@ def test_the_writing_connection_is_durable_and_deletes_bytes(study: Study) -> No
 
 
 def test_a_repeated_answer_is_one_and_another_a_change(study: Study) -> None:
-    with closing(StudyStore.open(study)) as store:
+    with closing(StudyStore(study)) as store:
         rater = at_work(store, "a")
         for given in (FIRST, FIRST, FIRST.model_copy(update={"seconds": 9}), SAME, SAME):
             store.save(rater, 0, given)
@@ -84,7 +84,7 @@ def test_a_repeated_answer_is_one_and_another_a_change(study: Study) -> None:
 
 
 def test_what_may_not_be_answered(study: Study) -> None:
-    with closing(StudyStore.open(study)) as store:
+    with closing(StudyStore(study)) as store:
         token = store.arrive("a")
         with pytest.raises(UsageError, match="r01: has not consented"):
             store.save("r01", 0, FIRST)
@@ -108,7 +108,7 @@ def test_what_may_not_be_answered(study: Study) -> None:
 
 
 def test_two_arrivals_get_two_places_and_one_comes_back(study: Study) -> None:
-    with closing(StudyStore.open(study)) as store:
+    with closing(StudyStore(study)) as store:
         tokens = [store.arrive(name) for name in ("a", "b", "a", "c", "d")]
     assert tokens[0] == tokens[2]
     assert len(set(tokens[:4])) == 3
@@ -116,7 +116,7 @@ def test_two_arrivals_get_two_places_and_one_comes_back(study: Study) -> None:
 
 
 def test_links_are_the_same_at_any_time_and_kept_as_hashes(study: Study) -> None:
-    with closing(StudyStore.open(study)) as store:
+    with closing(StudyStore(study)) as store:
         links = store.issue_links()
         assert list(links) == ["r01", "r02", "r03"]
         assert store.arrive("somebody") is None
@@ -124,7 +124,7 @@ def test_links_are_the_same_at_any_time_and_kept_as_hashes(study: Study) -> None
         store.delete("r03")
         taken = store.arrive("somebody")
         assert taken is not None
-    with closing(StudyStore.open(study)) as store:
+    with closing(StudyStore(study)) as store:
         assert store.issue_links() == {"r01": links["r01"]}
         states = {rater: store.rater(token) for rater, token in links.items()}
         assert [state and state.rater for state in states.values()] == ["r01", None, None]
@@ -134,7 +134,7 @@ def test_links_are_the_same_at_any_time_and_kept_as_hashes(study: Study) -> None
 
 
 def test_no_arrival_id_makes_a_link(study: Study) -> None:
-    with closing(StudyStore.open(study)) as store:
+    with closing(StudyStore(study)) as store:
         links = set(store.issue_links().values())
         close_raters(store.database, "r03")
         db = store.database.connection
@@ -145,7 +145,7 @@ def test_no_arrival_id_makes_a_link(study: Study) -> None:
 
 
 def test_a_closed_study_issues_no_links(study: Study) -> None:
-    with closing(StudyStore.open(study)) as store:
+    with closing(StudyStore(study)) as store:
         close_raters(store.database, None)
         assert store.issue_links() == {}
         assert store.arrive("a") is None
@@ -153,7 +153,7 @@ def test_a_closed_study_issues_no_links(study: Study) -> None:
 
 def test_links_are_written_wherever_their_file_is_missing(study: Study) -> None:
     path = study.folder / "links.csv"
-    with closing(StudyStore.open(study)) as store:
+    with closing(StudyStore(study)) as store:
         store.issue_links()  # and killed before they are written
         write_links(store, path, "http://localhost")
         text = path.read_text(encoding="utf-8")
@@ -168,7 +168,7 @@ def test_links_are_written_wherever_their_file_is_missing(study: Study) -> None:
 
 def open_at_once(folder: Path, others: Barrier) -> None:
     others.wait()
-    StudyStore.open(read_study(folder)).close()
+    StudyStore(read_study(folder)).close()
 
 
 def test_processes_that_make_the_database_at_once_share_it(tmp_path: Path) -> None:
@@ -186,20 +186,20 @@ def test_processes_that_make_the_database_at_once_share_it(tmp_path: Path) -> No
 
 
 def test_another_plan_is_refused(study: Study, tmp_path: Path) -> None:
-    StudyStore.open(study).close()
+    StudyStore(study).close()
     other = small_study(tmp_path / "other", items=5)
     (study.folder / "answers.sqlite").rename(other.folder / "answers.sqlite")
     with pytest.raises(RunError, match="answers to another plan"):
-        StudyStore.open(other)
+        StudyStore(other)
     with pytest.raises(RunError, match="answers to another plan"):
         read_answers(other)
     (other.folder / "answers.sqlite").write_bytes(b"no database" * 100)
     with pytest.raises(RunError, match="cannot be read"):
-        StudyStore.open(other)
+        StudyStore(other)
 
 
 def test_a_full_disk_saves_nothing_and_the_store_goes_on(study: Study) -> None:
-    with closing(StudyStore.open(study)) as store:
+    with closing(StudyStore(study)) as store:
         rater = at_work(store, "a")
         db = store.database.connection
         pages = db.execute("PRAGMA page_count").fetchone()[0]
@@ -231,7 +231,7 @@ STEPS: dict[str, Callable[[StudyStore], object]] = {
 
 @pytest.mark.parametrize("step", STEPS)
 def test_of_a_step_that_the_disk_ends_nothing_is_kept(step: str, study: Study) -> None:
-    with closing(StudyStore.open(study)) as store:
+    with closing(StudyStore(study)) as store:
         store.save(at_work(store, "a"), 0, FIRST)
         db = store.database.connection
         before = list(db.iterdump())
@@ -251,7 +251,7 @@ def test_readers_write_nothing(study: Study) -> None:
     assert (read_answers(study), progress_of(study)) == ([], ([], []))
     assert len(list(rater_lists(study))) == 18
     assert not (study.folder / "answers.sqlite").exists()
-    with closing(StudyStore.open(study)) as store:
+    with closing(StudyStore(study)) as store:
         at_work(store, "a")
     before = (study.folder / "answers.sqlite").read_bytes()
     read_answers(study)

@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from palate.cli.console import err
-from palate.study.pages import LINKS, serve_study
+from palate.study.folder import LINKS
+from palate.study.pages import serve_study
 
 LOCAL = ("127.0.0.1", "::1", "localhost")
 

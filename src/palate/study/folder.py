@@ -15,7 +15,7 @@ from palate.records import problem_of
 from palate.runs import VerdictRow
 from palate.study.records import GoldRow, Planned, StudyItem, StudyPlan
 
-PLAN, ITEMS, GOLD = "plan.json", "items.jsonl", "gold.jsonl"
+PLAN, ITEMS, GOLD, LINKS = "plan.json", "items.jsonl", "gold.jsonl", "links.csv"
 SCHEMA, KIND = 1, "study"
 P = TypeVar("P", bound=Planned)
 

@@ -43,12 +43,12 @@ class People:
         self.votes: dict[str, list[int]] = {}
         for answer in votes:
             self.votes.setdefault(answer.item, []).append(SIDES[answer.choice])
-        told = sorted((answer.item, answer.rater, answer.choice) for answer in votes)
+        counted_votes = sorted((answer.item, answer.rater, answer.choice) for answer in votes)
         people = len({answer.rater for answer in votes})
         excluded = len({answer.rater for answer in pairs if answer.excluded})
         left = f"; {excluded:,} who failed checks {'count too' if everybody else 'are left out'}"
         self.info = ScorerInfo(
-            fingerprint=digest("people", study.plan.hash, told),
+            fingerprint=digest("people", study.plan.hash, counted_votes),
             exact=True,
             pairs_only=True,
             votes=True,

@@ -59,11 +59,11 @@ class StudyItem(Planned):
         (True, ('a', 'b'), 'better')
         """
         answers = sorted(slate.candidates)
-        asked = [(message.role, normal_form(message.content)) for message in slate.question]
+        question = [(message.role, normal_form(message.content)) for message in slate.question]
         return cls.model_validate(
             {
                 "id": digest("item", slate.prompt_key, answers)[:16],
-                "pair": digest("pair", asked, sorted(map(normal_form, answers)))[:16],
+                "pair": digest("pair", question, sorted(map(normal_form, answers)))[:16],
                 "asks": "prefers" if slate.shown else "better",
                 "question": slate.question,
                 "shown": slate.shown,

@@ -36,8 +36,8 @@ TITLES = {
 def tables(result: Agreement) -> list[Table]:
     """Return agreement, equal quality, scorers, items that part people, repeats, and the words."""
     summary = result.summary
-    told = {"asked again": _again(summary), "for the paper": [paragraph(summary)]}
-    lines = [Table(title, [], [], notes, width=WIDTH) for title, notes in told.items() if notes]
+    in_words = {"asked again": _again(summary), "for the paper": [paragraph(summary)]}
+    lines = [Table(title, [], [], notes, width=WIDTH) for title, notes in in_words.items() if notes]
     return [*_figures(summary), *_items(result), *lines]
 
 
@@ -92,18 +92,20 @@ def _items(result: Agreement) -> Iterator[Table]:
 def paragraph(summary: AgreementSummary) -> str:
     """Return what a paper prints of the raters who count."""
     panel, most, out = summary.panels[0], summary.most_failed_checks, summary.excluded
-    told = [f"{panel.raters:,} people gave {panel.answers:,} answers to {panel.items:,} items."]
+    sentences = [
+        f"{panel.raters:,} people gave {panel.answers:,} answers to {panel.items:,} items."
+    ]
     if most or out:
         rule = f"more than {most} check{'s' * (most != 1)}" if most else "too many checks"
-        told.append(f"Left out since they failed {rule}: {out:,}.")
+        sentences.append(f"Left out since they failed {rule}: {out:,}.")
     for table in _figures(summary, 1):
         names = groupby(table.rows, key=itemgetter(0))
         groups = [f"{name} ({'; '.join(map(_words, rows))})" for name, rows in names]
-        told += [
+        sentences += [
             f"{table.title.rpartition(':')[0].capitalize()}: {', '.join(groups)}.",
             *table.notes,
         ]
-    return " ".join([*told, *_again(summary), JACKKNIFE])
+    return " ".join([*sentences, *_again(summary), JACKKNIFE])
 
 
 def _words(row: Sequence[str]) -> str:

@@ -50,8 +50,8 @@ def panel(answers: Sequence[AnswerRow], runs: Sequence[Run], margin: float) -> P
     )
 
 
-def _agree(group: Group, of: str, told: Sequence[Value]) -> Iterator[Figure]:
-    values, units, answers = zip(*told, strict=True)
+def _agree(group: Group, of: str, given: Sequence[Value]) -> Iterator[Figure]:
+    values, units, answers = zip(*given, strict=True)
     rows = Clusters.of([a.rater for a in answers], questions=[a.pair for a in answers])
     choices = group == "choices"
     for measure in MEASURES[group]:

@@ -56,9 +56,10 @@ def equal_quality(
         finding = BY_LAW
     elif finding == "equivalent" and not (of_checks.low is not None and of_checks.low > margin):
         finding = BLIND
-    told = {"p": tested.p, "finding": finding}
     return (
-        Figure.make("quality", dimension, "chosen − rejected", of_pairs, **told),
+        Figure.make(
+            "quality", dimension, "chosen − rejected", of_pairs, p=tested.p, finding=finding
+        ),
         Figure.make("quality", dimension, "on checks", of_checks),
     )
 

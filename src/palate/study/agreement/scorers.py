@@ -36,11 +36,11 @@ def beside_people(answers: Sequence[AnswerRow], runs: Sequence[Run]) -> Iterator
         picks = _picks(items, run)
         couples = [both for item in picks for both in combinations(items[item], 2)]
         if couples:
-            ours, theirs = zip(*couples, strict=True)
-            a, b = (np.array([SIDES[it.choice] for it in side]) for side in (ours, theirs))
-            raters = ([answer.rater for answer in side] for side in (ours, theirs))
-            rows = Clusters.of(*raters, questions=[answer.pair for answer in ours])
-            pick = np.array([picks[answer.item] for answer in ours])
+            first, second = zip(*couples, strict=True)
+            a, b = (np.array([SIDES[it.choice] for it in side]) for side in (first, second))
+            raters = ([answer.rater for answer in side] for side in (first, second))
+            rows = Clusters.of(*raters, questions=[answer.pair for answer in first])
+            pick = np.array([picks[answer.item] for answer in first])
             scorer, people = (1 + pick * (a + b) / 2) / 2, (1 + a * b) / 2
             means = clustered_mean(scorer, rows), clustered_mean(people, rows)
             name = f"{run.summary.scorer} ({usual_name(run.summary.context)})"

@@ -11,12 +11,11 @@ from urllib.parse import urlsplit
 
 from palate.errors import ResourceError, UsageError, writing
 from palate.files import whole_file
-from palate.study.folder import read_study
+from palate.study.folder import LINKS, read_study
 
 if TYPE_CHECKING:
     from palate.study.store import StudyStore
 
-LINKS = "links.csv"
 WEB = re.compile(r"https?://[\w.:\[\]-]+([/?#][!-~]*)?")
 
 
@@ -64,7 +63,7 @@ def serve_study(
 
         choose = choose_next(study, default_session())
     sock = listen(host, port)
-    with sock, closing(StudyStore.open(study, hold_minutes=hold_minutes, choose=choose)) as store:
+    with sock, closing(StudyStore(study, hold_minutes=hold_minutes, choose=choose)) as store:
 
         def ready(here: str) -> None:
             address, links = (url or here).rstrip("/"), None if arrive else study.folder / LINKS

@@ -14,11 +14,11 @@ from palate.errors import UsageError, writing
 from palate.files import ENDING, write_whole
 from palate.records import user_key
 from palate.seeding import canonical_json
-from palate.study.folder import GOLD, ITEMS, read_study
+from palate.study.folder import GOLD, ITEMS, LINKS, read_study
 from palate.study.store.database import Database, hashed, token_of
 from palate.study.store.rows import gold_fields
 
-EXPORTS, LINKS = "exports", "links.csv"
+EXPORTS = "exports"
 UNKNOWN = "the study has no such rater, and nobody arrived under this id"
 
 

@@ -6,7 +6,6 @@ import sqlite3
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from palate.errors import RunError, UsageError
 from palate.study.folder import ITEMS, Study, read_study
@@ -32,11 +31,6 @@ class StudyStore:
         self._offered: dict[tuple[str, int], ListEntry] = {}
         self._version, self._hash = (0, 0), self.planned.plan.hash
         self.database = Database(self.planned.folder, self._hash)
-
-    @classmethod
-    def open(cls, study: Study, **more: Any) -> StudyStore:
-        """Return the store of a study; `more` and what is raised are as of the class."""
-        return cls(study, **more)
 
     def close(self) -> None:
         """Close the database."""
@@ -65,8 +59,8 @@ class StudyStore:
             listed = "SELECT rater FROM raters WHERE NOT (closed OR arrived) ORDER BY place"
             names = [name for (name,) in db.execute(listed)]
             tokens = {name: token_of(db, "link", name) for name in names}
-            kept = [(hashed(token), name) for name, token in tokens.items()]
-            db.executemany("UPDATE raters SET token = ? WHERE rater = ?", kept)
+            hashes = [(hashed(token), name) for name, token in tokens.items()]
+            db.executemany("UPDATE raters SET token = ? WHERE rater = ?", hashes)
         return tokens
 
     def arrive(self, arrival: str) -> str | None:
