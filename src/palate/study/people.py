@@ -37,7 +37,7 @@ class People:
         self.canonical = str(spec.having(raters="all" if everybody else None))
         study = read_study(Path(spec.need_reference(EXAMPLE)))
         self.items, self.folder = study.plan.items, study.folder
-        self.posts_only = all(item.shown for item in study.items.values())
+        self.left_out = frozenset(study.plan.left_out)
         pairs = counted(read_answers(study))
         votes = [answer for answer in pairs if everybody or not answer.excluded]
         self.votes: dict[str, list[int]] = {}
@@ -62,11 +62,10 @@ class People:
         A plan leaves out rows that have nothing to show under a context with posts. Raises
         `UsageError` for any other slate that is no item of the plan.
         """
-        items = list(map(StudyItem.of, slates))
-        left_out = self.posts_only and any(item.id in self.items for item in items)
-        for k, (slate, item) in enumerate(zip(slates, items, strict=True)):
+        for k, slate in enumerate(slates):
+            item = StudyItem.of(slate)
             planned = item.id in self.items
-            if not (planned or (left_out and not item.shown)):
+            if not (planned or item.id in self.left_out):
                 raise UsageError(
                     f"people:{self.folder}: a row is no item of its plan; take the data, contexts "
                     "and seed that it was planned with"

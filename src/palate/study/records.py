@@ -128,6 +128,8 @@ class StudyPlan(Planned):
     """Id of every item, checks too, and the hash of its record."""
     gold: tuple[str, ...]
     """Hashes of the rows behind them, sorted."""
+    left_out: tuple[str, ...] = ()
+    """Ids that slates would have that show nothing under a context that shows something."""
     checks: tuple[str, ...]
     lists: tuple[tuple[ListEntry, ...], ...]
     """What each rater is asked, in order; of a collection, the test pairs, the same for all."""

@@ -14,17 +14,18 @@ from palate.study.records import GoldRow, StudyItem
 
 def make_items(
     dataset: Dataset, contexts: Sequence[Context], seed: int
-) -> tuple[list[StudyItem], list[GoldRow]]:
+) -> tuple[list[StudyItem], list[GoldRow], set[str]]:
     """Return an item for each slate, in the order of their hashes, and the rows behind them.
 
-    A row that has nothing to show under a context that shows something is left out of it.
+    A row that has nothing to show under a context that shows something is left out of it; the ids
+    that such slates would have come last.
 
     Raises `BenchmarkError` for rows that are no pairs and a context without what it shows, and
     `UsageError` for a context that shows gold and where nothing is left to ask.
     """
     items: dict[str, StudyItem] = {}
     users: dict[str, set[str]] = {}
-    gold = []
+    gold, left_out = [], set()
     pairs, pools = dataset.pairs, dataset.user_pools(seed)
     for context in contexts:
         if context.oracle:
@@ -34,6 +35,7 @@ def make_items(
         needs = getattr(context, "needs", ("posts", "choices"))
         for k, row in enumerate(rows):
             if not (row.slate.shown or context.empty):
+                left_out.add(StudyItem.of(row.slate).id)
                 continue
             pair = pairs[k // rows.draws]
             item = StudyItem.of(row.slate, category=pair.category)
@@ -52,4 +54,4 @@ def make_items(
     if not items:
         raise UsageError(f"{dataset.name}: no row has anything to show; add -c none")
     whole = (items[name].model_copy(update={"users": (*sorted(users[name]),)}) for name in items)
-    return sorted(whole, key=lambda item: item.id), gold
+    return sorted(whole, key=lambda item: item.id), gold, left_out

@@ -66,7 +66,7 @@ def plan_study(
     built = (build_context(spec, session, settings) for spec in options.contexts or usual)
     contexts = {context.spec: context for context in built}
     refuse_other_draws(contexts)
-    items, gold = make_items(dataset, list(contexts.values()), seed)
+    items, gold, left_out = make_items(dataset, list(contexts.values()), seed)
     labels = {row.item: row.context for row in gold}
     lists = assign_items(items, labels, raters, options.per_pair, seed)
     # A check is met by about as many raters as an item.
@@ -84,6 +84,7 @@ def plan_study(
         most_failed_checks=options.most_failed_checks,
         items={name: item.hash for name, item in every.items()},
         gold=tuple(sorted(row.hash for row in gold)),
+        left_out=tuple(sorted(left_out)),
         checks=tuple(check.id for check in checks),
         lists=order_lists(lists, assign_checks(checks, raters, options.checks, seed), seed),
         **dict(options.pages),
