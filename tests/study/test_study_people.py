@@ -10,6 +10,7 @@ import pytest
 import palate
 from palate.benchmarks import Dataset, load_benchmark
 from palate.errors import RunError, SpecError, UsageError
+from palate.records import Slate
 from palate.scorers import build_scorer
 from palate.session import Session
 from palate.study import DIMENSIONS, Study
@@ -155,6 +156,9 @@ def test_rows_that_have_nothing_to_show_are_unscored_and_other_rows_refused(
     run = palate.evaluate(pairs, f"people:{study.folder}", "profile:5", root=None)
     assert (run.accuracy, run.summary.unscored) == (1, 2)
     assert run.summary.unscored_reasons == {"nothing to show, so nobody was asked": 2}
+    bare = Slate(question=pairs.rows[3].messages, candidates=("3: black", "3: green"))
+    ((_, alone),) = build_scorer(f"people:{study.folder}", Session()).judge([bare])
+    assert alone.reason == "nothing to show, so nobody was asked", "whatever else is in its batch"
     others = Dataset.from_rows("teas", [{**row, "question": "Which?"} for row in rows])
     for data, context in ((pairs, "none"), (others, "profile:5")):
         with pytest.raises(UsageError, match="a row is no item of its plan"):
