@@ -1,6 +1,6 @@
 """Whether agreement's tests and intervals hold on ratings from 1 to 5 with planted truths.
 
-    python tools/study_cover.py [--worlds 2000] [--seed 0]
+    python tools/study_cover.py [--worlds 2000] [--seed 0] [--apart 2.8]
 
 100 pairs are rated by three of 3, 6, 12 or 24 raters each, who differ by 0.08 or 0.3 points;
 *early*: half of them stop after a third of their list. Ratings are rounded and clipped, and the
@@ -148,11 +148,12 @@ def world(
     early: bool = False,
     clicking: float = 0.0,
     at_random: bool = False,
+    apart: float = SEEN,
 ) -> World:
     """Draw one panel; of those who click, ratings are 3 and 3, or random, and so are choices."""
     rater, pair = listed(raters, stream, early=early)
     ratings, choice = values_of(rater, pair, planted, spread, stream)
-    checks = np.clip(np.round(stream.normal(SEEN, NOISE, (raters, CHECKS))), -4, 4)
+    checks = np.clip(np.round(stream.normal(apart, NOISE, (raters, CHECKS))), -4, 4)
     failed = np.zeros((raters, CHECKS), dtype=bool)
     clicks = np.arange(raters) < round(clicking * raters)
     if clicks.any():
@@ -206,7 +207,7 @@ def _alpha(values: np.ndarray, scale: str) -> float:
     return float(1 - apart[code[::2], code[1::2]].mean() / (share @ apart @ share))
 
 
-def panels(worlds: int, seed: int) -> Iterator[tuple[list[str], list[str]]]:
+def panels(worlds: int, seed: int, apart: float) -> Iterator[tuple[list[str], list[str]]]:
     """Yield a line of each kind of panel, and what does not hold of it."""
     for spread in SPREADS:
         at_margin, truths = planted_for(MARGIN, spread), true_alphas(spread, 0.0, seed)
@@ -219,7 +220,10 @@ def panels(worlds: int, seed: int) -> Iterator[tuple[list[str], list[str]]]:
                 shown = np.zeros(2)
                 held: dict[str, list[bool]] = {name: [] for name in SCALES}
                 for _ in range(worlds):
-                    drawn = [world(raters, spread, each, stream, early=early) for each in planted]
+                    drawn = [
+                        world(raters, spread, each, stream, early=early, apart=apart)
+                        for each in planted
+                    ]
                     shown += [each.tested(MARGIN) for each in drawn]
                     for name, low, high in alphas(drawn[1], stream):
                         held[name].append(low <= truths[name] <= high)
@@ -260,10 +264,10 @@ def clickers(worlds: int, seed: int, raters: int = 12) -> Iterator[tuple[list[st
         yield line, [f"{line[0]} click: called equivalent"] if broken else []
 
 
-def tables(worlds: int, seed: int = 0) -> tuple[list[Table], list[str]]:
+def tables(worlds: int, seed: int = 0, apart: float = SEEN) -> tuple[list[Table], list[str]]:
     """Return both tables, and what does not hold."""
     drawn: list[list[tuple[list[str], list[str]]]] = [
-        [*panels(worlds, seed)], [*clickers(worlds, seed)]
+        [*panels(worlds, seed, apart)], [*clickers(worlds, seed)]
     ]  # fmt: skip
     rows = [[line for line, _ in lines] for lines in drawn]
     broken = [what for lines in drawn for _, each in lines for what in each]
@@ -283,8 +287,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--worlds", type=int, default=2_000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--apart", type=float, default=SEEN, help="points between rated checks")
     given = parser.parse_args()
-    drawn, broken = tables(given.worlds, given.seed)
+    drawn, broken = tables(given.worlds, given.seed, given.apart)
     sys.stdout.write(render(drawn, Form.MARKDOWN))
     sys.stdout.write("".join(f"broken: {what}\n" for what in broken) or "All hold.\n")
     return int(bool(broken))

@@ -2,52 +2,23 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
-from functools import cache
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+
+from study_drift import answer, answers_of, drifts, repeats
+
 from palate.metrics import Clusters, clustered_mean, group_gap
-from palate.seeding import digest
-from palate.study import AnswerRow
 from palate.study.agreement import agreement
 from palate.study.agreement.retest import retest_report
 
-DAY = datetime(2026, 1, 1, tzinfo=UTC)
 SWAP = {"first": "second", "second": "first"}
-
-
-@cache
-def name_of(pair: int) -> str:
-    return digest(pair)[:16]
-
-
-def answer(rater: str, pair: int, choice: str, *, day: float = 0, again: bool = False) -> AnswerRow:
-    name = name_of(pair)
-    return AnswerRow.model_construct(
-        rater=rater,
-        item=name,
-        pair=name,
-        asks="prefers",
-        again=again,
-        responses=(name, name),
-        left="first",
-        choice=choice,
-        date=(DAY + timedelta(days=day)).isoformat(),
-    )
-
-
-def answers_of(first: np.ndarray, second: np.ndarray, days: np.ndarray) -> list[AnswerRow]:
-    """Return raters × pairs of answers, True for the first side, and those asked again."""
-    sides = {True: "first", False: "second"}
-    return [
-        answer(f"r{u}", q, sides[bool(table[u, q])], day=float(again * days[u, q]), again=again)
-        for again, table in ((False, first), (True, second))
-        for u, q in np.ndindex(first.shape)
-    ]
 
 
 def test_the_bounds_hold_of_users_whose_chances_are_known():
@@ -104,23 +75,6 @@ def test_less_than_one_half_is_luck():
     rows = [answer("r1", 1, "first"), answer("r1", 1, "second", again=True)]
     report = retest_report(rows)
     assert (report.agreement.value, report.ceiling) == (0.0, (0.5, 0.5))
-
-
-def repeats(seed: int, turning: int) -> list[AnswerRow]:
-    """Return answers of 40 users, of whom so many turn before their late repeats.
-
-    Each is asked 20 pairs of 40 again early, the others late.
-    """
-    stream = np.random.default_rng(seed)
-    taste = 1.5 * stream.normal(size=(40, 3)) @ stream.normal(size=(3, 40)) / np.sqrt(3)
-    late = stream.permuted(np.tile(np.arange(40) < 20, (40, 1)), axis=1)
-    after = np.where((np.arange(40) < turning)[:, None] & late, -taste, taste)
-    first, second = (stream.random(t.shape) < 1 / (1 + np.exp(-t)) for t in (taste, after))
-    return answers_of(first, second, np.where(late, 40, 3))
-
-
-def drifts(seed: int, turning: int) -> bool:
-    return retest_report(repeats(seed, turning)).drifted == "found"
 
 
 @pytest.mark.parametrize(("turning", "finding"), [(20, "found"), (0, "not shown")])
