@@ -15,7 +15,7 @@ from page_studies import SCORES, Served, served
 from command_line import palate
 from palate.benchmarks import load_benchmark
 from palate.study import Study, StudyItem
-from palate.study.making import StudyOptions, plan_study
+from palate.study.planning import StudyOptions, plan_study
 
 CONTEXTS = ("none", "profile:5", "stranger:5")
 KNOWS = 0.8

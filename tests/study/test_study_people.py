@@ -15,8 +15,8 @@ from palate.scorers import build_scorer
 from palate.session import Session
 from palate.study import DIMENSIONS, Study
 from palate.study.agreement import agreement
-from palate.study.making import StudyOptions, plan_study
 from palate.study.people import People
+from palate.study.planning import StudyOptions, plan_study
 from palate.study.store import GivenAnswer, StudyStore
 
 CONTEXTS = ("none", "profile:5", "stranger:5")

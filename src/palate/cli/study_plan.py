@@ -17,7 +17,7 @@ from palate.errors import UsageError
 from palate.reports import Form
 from palate.reports.kinds.study_plan import tables as plan_tables
 from palate.study.folder import need_new
-from palate.study.making import StudyOptions, plan_study, read_page_texts
+from palate.study.planning import StudyOptions, plan_study, read_page_texts
 
 JUDGED = {"per_pair", "context", "checks", "margin", "most_failed_checks"}
 COLLECTED = {"test_share", "again", "per_rater", "model"}

@@ -13,7 +13,7 @@ import pytest
 from palate.benchmarks import Dataset, load_benchmark
 from palate.errors import BenchmarkError, ResourceError, UsageError
 from palate.study import StudyItem, read_study
-from palate.study.making import StudyOptions, plan_study, read_page_texts
+from palate.study.planning import StudyOptions, plan_study, read_page_texts
 
 TASTING = load_benchmark("tasting")
 

@@ -12,10 +12,10 @@ from palate.errors import UsageError
 from palate.records import Settings
 from palate.session import default_session
 from palate.study.folder import Study
-from palate.study.making.checks import make_checks
-from palate.study.making.items import make_items
-from palate.study.making.lists import assign_checks, assign_items, order_lists
-from palate.study.making.page_texts import PageTexts, read_page_texts
+from palate.study.planning.checks import make_checks
+from palate.study.planning.items import make_items
+from palate.study.planning.lists import assign_checks, assign_items, order_lists
+from palate.study.planning.page_texts import PageTexts, read_page_texts
 from palate.study.records import StudyPlan
 
 BOUNDS = {"per_pair": (1, 1000), "checks": (0, 100), "most_failed_checks": (0, 100)}

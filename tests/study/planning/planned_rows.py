@@ -14,7 +14,7 @@ from palate.benchmarks import Dataset
 from palate.errors import UsageError
 from palate.records import Settings
 from palate.study import Study
-from palate.study.making import StudyOptions, plan_study
+from palate.study.planning import StudyOptions, plan_study
 
 CONTEXTS = ("none", "profile:2", "stranger:2")
 
