@@ -31,6 +31,7 @@ from field_studies import (
     write_csv,
     write_prism,
 )
+from hubs import COMMIT, read_by, serving
 from palate.benchmarks import Dataset, LoadOptions, find_benchmark, load_benchmark
 from palate.data import LayoutOptions
 from palate.errors import BenchmarkError, DataError
@@ -361,6 +362,31 @@ def test_posts_that_quote_their_row_are_left_out_and_counted(
     assert shown["2-2"] == ["1", "3"]
     assert shown["3-2"] == ["2"]
     assert "9 posts that tell of their row are left out" in caplog.text
+
+
+SCRIPT = """
+import json, sys
+from palate.benchmarks import load_benchmark
+
+pairs = load_benchmark(json.loads(sys.argv[1])[0], split="all")
+print(json.dumps({"revision": pairs.revision, "hash": pairs.content_hash}))
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "repository"),
+    [
+        (NAMES[0], "facebook/community-alignment-dataset"),
+        ("prism", "HannahRoseKirk/prism-alignment"),
+    ],
+)
+def test_the_hub_is_read_at_the_commit_it_names(
+    name: str, repository: str, folders: dict[str, Path], tmp_path: Path
+) -> None:
+    pytest.importorskip("huggingface_hub")
+    with serving(folders[name], repository) as hub:
+        (read,) = read_by(SCRIPT, hub.url, tmp_path, name)
+    assert read == {"revision": COMMIT, "hash": load(name, folders[name]).content_hash}
 
 
 people = st.sampled_from(["ann", "bob", "cy"])

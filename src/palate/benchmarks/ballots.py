@@ -16,8 +16,7 @@ from palate.records import normal_form
 Row = Mapping[str, Any]
 Lines = Iterator[tuple[int, Any]]
 Ballot = tuple[Row, Mapping[str, tuple[str | None, float | None]], str]
-"""Columns of the row contract, each response with its rating by its place in the file, and the
-place of the chosen one."""
+"""Columns of the row contract, place in the file → (response, rating), and the chosen place."""
 
 
 def ballot_rows(ballot: Ballot) -> Iterator[dict[str, Any] | DataError]:
@@ -44,8 +43,8 @@ def ballot_rows(ballot: Ballot) -> Iterator[dict[str, Any] | DataError]:
             yield DataError("the text of another response" if form else "missing", field=place)
         elif place != chosen:
             forms.add(form)
-            pair = {"id": f"{columns['id']}-{k}", "rejected": text, "rejected_rating": number}
-            yield {**shared, **pair}
+            name = f"{columns['id']}-{k}"
+            yield shared | {"id": name, "rejected": text, "rejected_rating": number}
 
 
 def load_ballots(
@@ -66,11 +65,11 @@ def load_ballots(
         except DataError as error:
             bad.append((number, error))
             continue
-        name = ballot[0]["id"]
+        name, entry = ballot[0]["id"], (ballot, number)
         if name in ballots:
             bad.append((number, DataError(f"the conversation {name!r} is there twice")))
-        # Of two, the same one stays in whichever order they come.
-        ballots[name] = min(ballots.get(name, (ballot, number)), (ballot, number), key=repr)
+            entry = min(ballots[name], entry, key=repr)  # the same one in whichever order
+        ballots[name] = entry
     in_order = (ballots[name] for name in sorted(ballots))
     rows = ((number, row) for ballot, number in in_order for row in ballot_rows(ballot))
     as_in_file = options.order_as_in_file

@@ -63,8 +63,9 @@ def _with_posts(rows: Sequence[Question]) -> Iterator[Question]:
             wrote[row.user_id][post.id] = row.normal_key, normal(post.text), post
     left_out = 0
     for row in rows:
-        own, telling = normal(row.gold.narrative or ""), forbidden_texts(row.view)
-        others = [entry for entry in wrote[row.user_id].values() if entry[0] != row.normal_key]
+        key, own = row.normal_key, normal(row.gold.narrative or "")
+        telling = forbidden_texts(row.view)
+        others = [entry for entry in wrote[row.user_id].values() if entry[0] != key]
         posts = tuple(post for _, text, post in others if text != own and not holds(text, telling))
         left_out += len(others) - len(posts)
         yield row.model_copy(update={"profile": posts})
