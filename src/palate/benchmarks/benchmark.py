@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from palate.benchmarks.dataset import Dataset, as_mirrored
-from palate.data import MAX_LINE, LayoutOptions, load_rows
+from palate.data import MAX_LINE, LayoutOptions, download, load_rows
 from palate.errors import BenchmarkError
 
 
@@ -25,6 +25,20 @@ class LoadOptions:
     max_line: int = MAX_LINE
     layout: LayoutOptions = field(default_factory=LayoutOptions)
     """How rows are to be understood that are not of the contract."""
+
+    def files(self, repository: str, names: Sequence[str]) -> tuple[tuple[Path, ...], str | None]:
+        """Return these files, of the local copy or of the hub, and the hub's commit.
+
+        Raises `BenchmarkError` for a file that the copy lacks and for a revision of a copy.
+        """
+        if self.source is None:
+            return download(repository, lambda every: names, self.revision or "main")
+        if self.revision is not None:
+            raise BenchmarkError(f"--source {self.source} is a copy: it takes no --revision")
+        paths = tuple(self.source / name for name in names)
+        if absent := [path for path in paths if not path.is_file()]:
+            raise BenchmarkError(f"--source {self.source}: no file {absent[0]}")
+        return paths, None
 
 
 @dataclass(frozen=True)

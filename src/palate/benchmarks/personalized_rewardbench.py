@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from palate.benchmarks.benchmark import Benchmark, LoadOptions
 from palate.benchmarks.dataset import Dataset
-from palate.data import LoadedRows, download, load_rows
-from palate.errors import BenchmarkError
+from palate.data import LoadedRows, load_rows
 from palate.records import PreferencePair, Question
 
 REPOSITORY = "QiyaoMa/Personalized-RewardBench"
@@ -14,13 +13,7 @@ FILES = tuple(f"{subset}/test-00000-of-00001.parquet" for subset in SUBSETS)
 
 
 def _load(options: LoadOptions) -> Dataset:
-    if options.source is not None:
-        paths, commit = tuple(options.source / name for name in FILES), None
-        absent = [str(path) for path in paths if not path.is_file()]
-        if absent:
-            raise BenchmarkError(f"--source {options.source}: no file {absent[0]}")
-    else:
-        paths, commit = download(REPOSITORY, lambda names: FILES, options.revision or "main")
+    paths, commit = options.files(REPOSITORY, FILES)
     # A declared benchmark's bad rows are left out, counted and listed.
     parts: list[LoadedRows] = [
         load_rows(

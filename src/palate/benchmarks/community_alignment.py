@@ -1,0 +1,82 @@
+"""Community Alignment (arXiv 2507.09650): choices among four responses to prompts many share."""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+from palate.benchmarks.ballots import Ballot, Row, cells, load_ballots
+from palate.benchmarks.benchmark import Benchmark, LoadOptions
+from palate.benchmarks.dataset import Dataset
+from palate.data import forbidden_texts, normal
+from palate.data.leaks import holds
+from palate.errors import DataError
+from palate.records import Post, Question
+
+LOG = logging.getLogger("palate")
+REPOSITORY, FILE = "facebook/community-alignment-dataset", "community_alignment.csv"
+PROMPT, PREFERRED = "first_turn_prompt", "first_turn_preferred_response"
+NEEDED = ("conversation_id", "annotator_id", "assigned_lang", PROMPT, PREFERRED)
+FEEDBACK, END = "first_turn_feedback", "<|end_of_text|>"
+RESPONSES = tuple(f"first_turn_response_{letter}" for letter in "abcd")
+TRAITS = ("age", "gender", "education_level", "political", "ethnicity", "country")
+COLUMNS = (*NEEDED, FEEDBACK, *RESPONSES, *(f"annotator_{trait}" for trait in TRAITS))
+
+
+def _load(options: LoadOptions) -> Dataset:
+    (file,), commit = options.files(REPOSITORY, [FILE])
+    loaded = load_ballots(file, COLUMNS, _ballot, options)
+    return Dataset(BENCHMARK.name, tuple(_with_posts(loaded.rows)), commit, loaded.bad_rows)
+
+
+def _ballot(row: Row) -> Ballot:
+    name, user, language, prompt, preferred = cells(row, *NEEDED)
+    chosen = f"first_turn_{preferred}"
+    if chosen not in RESPONSES:
+        raise DataError(f"{preferred!r} is none of response_a to response_d", field=PREFERRED)
+    columns = {
+        "id": name,
+        "user_id": user,
+        "subset": language,
+        "question": prompt.replace(END, ""),
+        "narrative": _text(row, FEEDBACK),
+        "traits": {trait.removesuffix("_level"): row.get(f"annotator_{trait}") for trait in TRAITS},
+    }
+    return columns, {column: (_text(row, column), None) for column in RESPONSES}, chosen
+
+
+def _text(row: Row, column: str) -> str | None:
+    text = (row.get(column) or "").replace(END, "")
+    return text if text.strip() else None
+
+
+def _with_posts(rows: Sequence[Question]) -> Iterator[Question]:
+    """Give each row what its user wrote of other questions, and no text of its own.
+
+    Rows share their posts: rows of the contract would hold a copy each.
+    """
+    wrote: dict[str, dict[str, tuple[str, str, Post]]] = defaultdict(dict)
+    for row in rows:
+        if row.gold.narrative is not None:
+            post = Post(id=row.id.rpartition("-")[0], text=row.gold.narrative)
+            wrote[row.user_id][post.id] = row.normal_key, normal(post.text), post
+    left_out = 0
+    for row in rows:
+        key, own = row.normal_key, normal(row.gold.narrative or "")
+        telling = forbidden_texts(row.view)
+        others = [entry for entry in wrote[row.user_id].values() if entry[0] != key]
+        posts = tuple(post for _, text, post in others if text != own and not holds(text, telling))
+        left_out += len(others) - len(posts)
+        yield row.model_copy(update={"profile": posts})
+    if left_out:
+        LOG.warning("%s: %d posts that tell of their row are left out", BENCHMARK.name, left_out)
+
+
+BENCHMARK = Benchmark(
+    name="community-alignment",
+    description="choices of 3,500 people among four responses; ten or more answered 2,500 prompts",
+    loader=_load,
+    licence="CC BY 4.0 (dataset card)",
+    citation="Zhang, L. H., Milli, S. et al. (2025). Community Alignment. arXiv 2507.09650.",
+)
