@@ -26,7 +26,7 @@ from palate.comparison import (
     ratings_of,
     run_grid,
 )
-from palate.errors import EndpointError, UnscoredError
+from palate.errors import EndpointError, UnscoredError, UsageError
 from palate.evaluation import Twice, Work, with_shots
 from palate.execution import Shard
 from palate.records import Settings
@@ -83,6 +83,8 @@ def evaluate(
     by, rated = reported.by or [], reported.target is flags.Target.RATING
     settings = computing.settings()
     shard = None if computing.shard is None else Shard.parse(computing.shard)
+    if shard is not None and computing.retry_unscored:
+        raise UsageError("--retry-unscored: not with --shard; the command without it asks again")
     pair_sets = loading.load_all(benchmark, computing.seed)
     for pairs in pair_sets:
         _say_what_was_left_out(pairs)

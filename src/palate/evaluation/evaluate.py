@@ -89,10 +89,7 @@ def evaluated_or_shard(
     progress: Progress | None = None,
     rate_undecided: bool = False,
 ) -> Run | None:
-    """Evaluate one scorer under one context as a part of some work: see `evaluate`.
-
-    Of a work's shard all is journalled that a run is made of, and there is no run: None.
-    """
+    """Evaluate one scorer under one context as a part of some work; a shard only journals it."""
     started = time.monotonic()
     job = BoundScorer.of(scorer, pairs, context, work, name=name)
     if work.root is not None and not isinstance(getattr(job.scorer, "info", None), ScorerInfo):

@@ -76,9 +76,8 @@ class Work:
     @property
     def place(self) -> Path | None:
         """Where this work writes: the root, or its shard's folder below it."""
-        if self.root is None or self.shard is None:
-            return self.root
-        return self.shard.folder(self.root)
+        shard, root = self.shard, self.root
+        return root if shard is None or root is None else shard.folder(root)
 
     def telling(self, start: Start) -> Self:
         """Return the same work that tells somebody else of its progress."""

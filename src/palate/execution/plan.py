@@ -69,8 +69,7 @@ class WorkPlan:
     group_starts: Ints
     """The first request of each group, and the number of requests."""
     cuts: Ints
-    """The first group of each batch, and the number of groups. An exact scorer's numbers do not
-    depend on its batches: these are what shards share, and the runner cuts others."""
+    """The first group of each batch, and the number of groups; exact ones the runner cuts anew."""
     first_row: Ints
     """Of each request, the first row that makes it."""
     first_place: Ints
