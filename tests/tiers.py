@@ -67,6 +67,7 @@ FULL = {
         "tests/trainers/test_trainers_ppo_killed.py",
         "tests/evaluation/test_evaluation_again.py",
         "tests/evaluation/test_evaluation_killed.py",
+        "tests/evaluation/test_evaluation_shards_killed.py",
         "tests/study/test_study_load.py",
     ),
     "endpoints": (

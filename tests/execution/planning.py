@@ -63,7 +63,8 @@ def plain_plan(scorer, info: ScorerInfo, slates: Sequence[Slate]):  # type: igno
     else:
         groups = list(_prompts(scorer, info, slates))
     groups.sort(key=lambda group: (-size(group[0]), group[1]))
-    batches = [groups] if info.exact else list(_cut(groups))
+    every = [groups[k : k + GROUPS_PER_BATCH] for k in range(0, len(groups), GROUPS_PER_BATCH)]
+    batches = every if info.exact else list(_cut(groups))
     keys = [[group[1] for group in batch] for batch in batches]
     made = ("exact", info.fingerprint) if info.exact else ("pass", info.fingerprint, keys)
     return digest(*made), batches

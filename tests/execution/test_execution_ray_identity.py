@@ -6,6 +6,7 @@ import pytest
 
 from palate.engines.text import reader
 from palate.errors import EngineError
+from palate.execution import build_runner
 from palate.execution.ray_runner.worker import ScorerIdentity, Worker
 from palate.records import Prepared, Settings
 from palate.scorers import build_scorer
@@ -73,3 +74,21 @@ def test_the_same_scorer_goes_to_work(tiny):
         *_, (kind, results) = replies(spec, Settings(), planned_for(spec))
         assert kind == "results"
         assert len(results) == 1
+
+
+@pytest.mark.parametrize(
+    ("spec", "told", "address"),
+    [
+        ("ray", None, "local"),
+        ("ray", "", "local"),
+        ("ray", "10.0.0.7:6379", "10.0.0.7:6379"),
+        ("ray?address=auto", "10.0.0.7:6379", "auto"),
+    ],
+)
+def test_the_address_is_that_of_the_environment_where_none_is_given(
+    spec, told, address, monkeypatch
+):
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    if told is not None:
+        monkeypatch.setenv("RAY_ADDRESS", told)
+    assert build_runner(spec).address == address

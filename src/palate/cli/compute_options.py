@@ -50,7 +50,8 @@ class ComputingLocally(Computing):
 
 @dataclass(frozen=True)
 class ComputingTwice(ComputingLocally):
-    """Which rows are computed a second time, for what rounding and changed replies do."""
+    """Which part is computed, and which rows a second time: rounding and changed replies."""
 
+    shard: flags.Shard = None
     noise_rows: flags.NoiseRows = None
     ask_again: flags.AskAgain = 0.0

@@ -14,6 +14,7 @@ from palate.cli.compute_options import ComputingTwice
 from palate.cli.console import bars, err, show, show_text, width
 from palate.cli.data_options import LoadingAnyLayout
 from palate.cli.flatten import flatten_options
+from palate.cli.shard import say_what_shards_did
 from palate.cli.show import first_prompt
 from palate.comparison import (
     Grid,
@@ -25,8 +26,9 @@ from palate.comparison import (
     ratings_of,
     run_grid,
 )
-from palate.errors import EndpointError, UnscoredError
+from palate.errors import EndpointError, UnscoredError, UsageError
 from palate.evaluation import Twice, Work, with_shots
+from palate.execution import Shard
 from palate.records import Settings
 from palate.reports import (
     Form,
@@ -80,6 +82,9 @@ def evaluate(
     """
     by, rated = reported.by or [], reported.target is flags.Target.RATING
     settings = computing.settings()
+    shard = None if computing.shard is None else Shard.parse(computing.shard)
+    if shard is not None and computing.retry_unscored:
+        raise UsageError("--retry-unscored: not with --shard; the command without it asks again")
     pair_sets = loading.load_all(benchmark, computing.seed)
     for pairs in pair_sets:
         _say_what_was_left_out(pairs)
@@ -90,18 +95,21 @@ def evaluate(
             check_ratings(pairs)
     scorers = with_shots(scorer, drawn.shots or [], drawn.repeats)
     with computing.session() as session:
-        work = Work.of(session, settings, output, retry_unscored=computing.retry_unscored)
+        retry = computing.retry_unscored
+        work = Work.of(session, settings, output, retry_unscored=retry, shard=shard)
         cells = plan_grid(pair_sets, scorers, context, work, rate_undecided=rated)
         err.print(_size(cells), highlight=False, markup=False)
         if dry_run:
-            _print_plan(cells, output, session, settings)
+            _print_plan(cells, work.place or output, session, settings)
             return
+        twice = Twice(computing.noise_rows, computing.ask_again)
         with bars(session.ledger.progress) as shown:
-            grid = run_grid(
-                cells, work.telling(shown.start), Twice(computing.noise_rows, computing.ask_again)
-            )
+            grid = run_grid(cells, work.telling(shown.start), twice)
     if spent := session.ledger.line():
         err.print(f"endpoints: {spent}", highlight=False)
+    say_what_shards_did(work)
+    if shard is not None:
+        return
     if by:
         grid = replace(grid, groups=tuple(groups_of(grid.runs, by)))
     if rated:

@@ -30,7 +30,7 @@ RARE = (
     *("clip_range", "kl_target", "warmup", "minibatches", "epochs", "micro_batch"),
     *("answers_per_prompt", "evaluate_on", "evaluations", "raw", "missing_eos", "mirrors"),
     *("keep_ids", "licence", "attempts", "apart"),
-    *("since", "until"),
+    *("since", "until", "shard"),
 )
 """Options that rarely change, those that are hidden first before the others."""
 

@@ -138,6 +138,9 @@ Shots = Annotated[
     _run(help="Choices per user that personal scorers adapt to; may be repeated."),
 ]
 Repeats = Annotated[int, _run(help="Draws of each number of shots.", min=1)]
+Shard = Annotated[
+    str | None, _run(metavar="I/N", help="Compute this part alone; without it runs are written.")
+]
 NoiseRows = Annotated[
     int | None,
     _local(

@@ -17,7 +17,7 @@ from palate.evaluation import (
     Start,
     Twice,
     Work,
-    evaluated,
+    evaluated_or_shard,
     need_choices,
     not_applicable,
     refuse,
@@ -231,7 +231,7 @@ def _cell(
 
 
 def run_grid(cells: Sequence[PlannedCell], work: Work, twice: Twice = USUAL) -> Grid:
-    """Run every cell that has a meaning.
+    """Run every cell that has a meaning; of a work's shard there are no runs.
 
     Raises `UsageError` for a share to ask again where no scorer asks an endpoint.
     """
@@ -241,8 +241,8 @@ def run_grid(cells: Sequence[PlannedCell], work: Work, twice: Twice = USUAL) -> 
             f"--ask-again {ask_again:g}: no scorer here asks an endpoint; rows of a model in this "
             "process come out the same"
         )
-    runs = [
-        evaluated(
+    computed = [
+        evaluated_or_shard(
             cell.scorer,
             cell.benchmark,
             cell.context,
@@ -254,5 +254,6 @@ def run_grid(cells: Sequence[PlannedCell], work: Work, twice: Twice = USUAL) -> 
         for cell in cells
         if not cell.not_applicable
     ]
+    runs = [run for run in computed if run is not None]
     missing = tuple((c.benchmark.name, c.scorer, c.context) for c in cells if c.not_applicable)
     return Grid(tuple(runs), missing, tuple(gains_of(runs, missing)))

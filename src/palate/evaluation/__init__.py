@@ -11,7 +11,7 @@ from palate.evaluation.context_rows import (
     no_user_keys,
     own_user_keys,
 )
-from palate.evaluation.evaluate import evaluate, evaluated
+from palate.evaluation.evaluate import evaluate, evaluated, evaluated_or_shard
 from palate.evaluation.scale import COMMON_PAIRS, root_margins, state_scales
 from palate.evaluation.states import (
     HasStates,
@@ -45,6 +45,7 @@ __all__ = [
     "concordance",
     "evaluate",
     "evaluated",
+    "evaluated_or_shard",
     "history_of",
     "make_rows",
     "need_choices",

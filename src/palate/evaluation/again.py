@@ -67,7 +67,8 @@ USUAL = Twice()
 class FirstTime(NamedTuple):
     """What a run gave, and where it lies."""
 
-    verdicts: Verdicts
+    verdicts: Verdicts | None
+    """None of a shard, which gives none: a sample is computed, and says nothing yet."""
     folder: Path | None
     progress: Progress
 
@@ -161,14 +162,14 @@ def _asked_again(
     if job.text is None:
         return Noise(kind="asking again", note=NO_SPEC), None
     work = replace(job.work, session=job.work.session.without_replies())
-    n = math.ceil(share * len(run.verdicts))
+    n = math.ceil(share * len(job.pairs.rows))
     return _measured(replace(job, work=work), "asking again", n, first, run)
 
 
 def _in_float32(
     job: BoundScorer, first: Computation, run: FirstTime, twice: Twice, dtype: str
 ) -> tuple[Noise | None, Verdicts | None]:
-    n = twice.float32_rows(len(run.verdicts))
+    n = twice.float32_rows(len(job.pairs.rows))
     if not n or job.text is None:
         return Noise(kind="rounding", dtype=dtype, note=NO_SPEC if n else NOT_WANTED), None
     noise, again = _earlier_sample(run, "rounding", n, dtype)
@@ -183,7 +184,7 @@ def _earlier_sample(
     run: FirstTime, kind: Kind, least: int, dtype: str | None = None
 ) -> tuple[Noise | None, Verdicts | None]:
     """Return what the run's folder holds of this kind, of so many rows at least."""
-    if run.folder is None or not (run.folder / AGAIN).is_file():
+    if run.verdicts is None or run.folder is None or not (run.folder / AGAIN).is_file():
         return None, None
     try:
         earlier = Run.read(run.folder)
@@ -228,5 +229,7 @@ def _measured(
             if kind == "asking again" or not is_out_of_memory(error):
                 raise
             return Noise(kind=kind, dtype=dtype, note=NO_ROOM), None
+    if run.verdicts is None:
+        return None, None
     again = Verdicts(verdict_rows(job, passes, pairs))
     return noise_of(run.verdicts, again, kind, dtype), again

@@ -111,15 +111,15 @@ class BoundScorer:
     ) -> Iterator[tuple[Computation, list[Results], Path | None]]:
         """Compute what is missing over the job's rows, or others made of them.
 
-        Gives the computation, what each of its passes gave, and the folder of results under the
-        work's root, locked as long as this lasts. `identity` is what the job alone does not know of
-        the result's identity, `more` what is hashed beside it.
+        Gives the computation, what each of its passes gave, and the folder of results in the
+        work's place, locked as long as this lasts. `identity` is what the job does not know of the
+        result's identity, `more` what is hashed beside it.
         """
         computation = self.computation(rows)
-        root, settings, details = self.work.root, self.work.settings, computation.details[0]
+        place, settings, details = self.work.place, self.work.settings, computation.details[0]
         with ExitStack() as stack:
             folder = journal = None
-            if root is not None:
+            if place is not None:
                 named = Identity(
                     benchmark=self.pairs.name,
                     scorer=self.spec,
@@ -140,10 +140,11 @@ class BoundScorer:
                     passes=tuple(plan.id for plan in computation.plans),
                     details=computation.details,
                 )
-                folder = manifest.folder(root)
+                folder = manifest.folder(place)
                 journal = stack.enter_context(Journal(folder / JOURNAL))
                 manifest.write(folder)
-            passes = computation.run(journal, root, progress or (lambda done, total: None))
+            tell = progress or (lambda done, total: None)
+            passes = computation.run(journal, self.work.root, tell)
             yield computation, passes, folder
 
 

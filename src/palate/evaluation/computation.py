@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from palate.evaluation.work import Work
 from palate.execution import (
+    SHARDS,
     Pass,
     ResultIndex,
     Results,
@@ -29,6 +32,7 @@ from palate.records import (
 from palate.runs import (
     JOURNAL,
     Journal,
+    locked,
     passes_of,
     result_folders,
 )
@@ -111,25 +115,40 @@ class Computation:
             )
             with ResultIndex(plan) as known:
                 if journal is not None:
-                    for other in result_folders(root) if root is not None else ():
-                        if other / JOURNAL != journal.path and plan.id in passes_of(other):
-                            known.read(other / JOURNAL)
+                    for path in self._others(journal.path, root, plan):
+                        if path != journal.path:
+                            known.read(path)
                     known.read(journal.path, of_this_run=True)  # last, so that its own lines win
-                results.append(
-                    Pass(
-                        task,
-                        plan,
-                        source,
-                        known,
-                        journal,
-                        retry_unscored=work.retry_unscored,
-                        advance=advance,
-                    ).run(runner)
+                each = Pass(
+                    task,
+                    plan,
+                    source,
+                    known,
+                    journal,
+                    retry_unscored=work.retry_unscored,
+                    advance=advance,
+                    shard=work.shard,
                 )
+                results.append(each.run(runner))
+                if journal is not None:
+                    work.counts.setdefault(journal.path.parent, Counter()).update(each.count)
         return results
 
+    def _others(self, path: Path, root: Path | None, plan: WorkPlan) -> Iterator[Path]:
+        # Journals that may hold lines of a pass: of other work, and of the shards of this one.
+        for folder in result_folders(root) if root is not None else ():
+            if plan.id in passes_of(folder):
+                yield folder / JOURNAL
+        top, place = self.work.root, self.work.place
+        if path.name != JOURNAL and top is not None and place is not None:
+            for other in (top, *sorted(top.glob(f"{SHARDS}/*"))):
+                yield other / path.relative_to(place)
+
     def _plans(self) -> list[WorkPlan]:
-        self.rows.prepare()
+        top, alone = self.work.root, self.work.shard is None
+        # Shards take turns at what contexts have models write, so that each text is written once.
+        with nullcontext() if top is None or alone else locked(top / SHARDS, wait=True):
+            self.rows.prepare()
         # All in one sweep: what a context shows may be costly to find.
         both = zip(self.components, self.info, strict=True)
         planners = [WorkPlanner(part.scorer, info) for part, info in both]

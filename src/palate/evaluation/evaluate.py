@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
+from typing import ParamSpec
 
 import numpy as np
 
@@ -23,6 +25,8 @@ from palate.execution import Results, build_runner
 from palate.records import Context, Judge, Progress, Scorer, ScorerInfo, Settings
 from palate.runs import Noise, Run, Summary, Verdicts
 from palate.session import Session
+
+P = ParamSpec("P")
 
 
 def evaluate(
@@ -74,7 +78,7 @@ def evaluate(
     )
 
 
-def evaluated(
+def evaluated_or_shard(
     scorer: str | Scorer | Judge,
     pairs: Dataset,
     context: str | Context,
@@ -84,8 +88,8 @@ def evaluated(
     name: str | None = None,
     progress: Progress | None = None,
     rate_undecided: bool = False,
-) -> Run:
-    """Evaluate one scorer under one context as a part of some work: see `evaluate`."""
+) -> Run | None:
+    """Evaluate one scorer under one context as a part of some work; a shard only journals it."""
     started = time.monotonic()
     job = BoundScorer.of(scorer, pairs, context, work, name=name)
     if work.root is not None and not isinstance(getattr(job.scorer, "info", None), ScorerInfo):
@@ -103,15 +107,17 @@ def evaluated(
     order = {"order": "as in file"} if pairs.order_as_in_file else {}
     computed = job.computed(job.rows, Run.kind, progress, identity, **order, **pairs.window)
     with computed as (computation, passes, folder):
-        verdicts = Verdicts(verdict_rows(job, passes))
+        verdicts = Verdicts(verdict_rows(job, passes)) if work.shard is None else None
         steps = len(job.rows) * len(passes)
         more = partial(_moved, progress, steps)
         noise, again = computed_twice(job, computation, FirstTime(verdicts, folder, more), twice)
-        outages = int(np.logical_or.reduce([results.outages for results in passes]).sum())
-        summary = _summary(job, computation, verdicts, passes[0], noise)
         undecided = UndecidedRows(None, 0)
         if rate_undecided:
             undecided = score_undecided(job, folder, more)
+        if verdicts is None:
+            return None
+        outages = int(np.logical_or.reduce([results.outages for results in passes]).sum())
+        summary = _summary(job, computation, verdicts, passes[0], noise)
         run = Run(
             summary,
             verdicts,
@@ -123,6 +129,20 @@ def evaluated(
         if folder is not None:
             run.save()
     return replace(run, seconds=time.monotonic() - started)
+
+
+def _run_of(compute: Callable[P, Run | None]) -> Callable[P, Run]:
+    @wraps(compute)
+    def computed(*given: P.args, **named: P.kwargs) -> Run:
+        run = compute(*given, **named)
+        assert run is not None, "a shard gives no run"
+        return run
+
+    return computed
+
+
+evaluated = _run_of(evaluated_or_shard)
+"""The same of all of some work, which gives a run."""
 
 
 def _moved(progress: Progress | None, before: int, done: int, total: int) -> None:

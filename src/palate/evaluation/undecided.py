@@ -59,5 +59,7 @@ def score_undecided(job: BoundScorer, folder: Path | None, progress: Progress) -
         if folder is not None:
             journal = stack.enter_context(Journal(folder / JOURNAL))
         passes = beside.computation(rows).run(journal, job.work.root, progress)
+    if job.work.shard is not None:  # the last command reads what it journalled
+        return UndecidedRows(None, 0)
     outages = np.logical_or.reduce([results.outages for results in passes])
     return UndecidedRows(Verdicts(undecided_rows(beside, passes)), int(outages.sum()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Self
 from palate.benchmarks import Dataset
 from palate.contexts import build_context
 from palate.evaluation.states import adapt_to
+from palate.execution import Shard
 from palate.records import Context, Judge, Progress, Scorer, Settings
 from palate.scorers import build_scorer
 from palate.session import Session, default_session
@@ -41,6 +43,10 @@ class Work:
     retry_unscored: bool = False
     """Whether replies that could not be read are asked for again."""
     start: Start = silent
+    shard: Shard | None = None
+    """Which batches are computed; None for all."""
+    counts: dict[Path, Counter[str]] = field(default_factory=dict, repr=False)
+    """By folder: what was done in its passes (see `Pass.count`)."""
     _scorers: dict[str, Scorer | Judge] = field(default_factory=dict, init=False, repr=False)
     _adapted: dict[tuple[str, int], tuple[Dataset, Scorer | Judge]] = field(
         default_factory=dict, init=False, repr=False
@@ -55,6 +61,7 @@ class Work:
         *,
         retry_unscored: bool = False,
         start: Start | None = None,
+        shard: Shard | None = None,
     ) -> Self:
         """Return the work of a function that was given these; without a session, the program's."""
         return cls(
@@ -63,7 +70,14 @@ class Work:
             None if root is None else Path(root),
             retry_unscored,
             start or silent,
+            shard,
         )
+
+    @property
+    def place(self) -> Path | None:
+        """Where this work writes: the root, or its shard's folder below it."""
+        shard, root = self.shard, self.root
+        return root if shard is None or root is None else shard.folder(root)
 
     def telling(self, start: Start) -> Self:
         """Return the same work that tells somebody else of its progress."""

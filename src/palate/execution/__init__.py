@@ -5,15 +5,18 @@ from palate.execution.plan import GROUPS_PER_BATCH, RowSource, WorkPlan, WorkPla
 from palate.execution.result_index import ResultIndex
 from palate.execution.results import Results
 from palate.execution.runner import Runner, ScorerJob, build_runner
+from palate.execution.shard import SHARDS, Shard
 
 __all__ = [
     "GROUPS_PER_BATCH",
+    "SHARDS",
     "Pass",
     "ResultIndex",
     "Results",
     "RowSource",
     "Runner",
     "ScorerJob",
+    "Shard",
     "WorkPlan",
     "WorkPlanner",
     "build_runner",

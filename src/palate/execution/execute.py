@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -13,6 +14,7 @@ from palate.execution.request_group import RequestGroup, build, line_of
 from palate.execution.result_index import ResultIndex
 from palate.execution.results import Results
 from palate.execution.runner import Batch, Runner, ScorerJob
+from palate.execution.shard import Shard
 from palate.records import Prepared
 from palate.runs import Journal, Line
 
@@ -31,7 +33,7 @@ class _Pending:
 
 
 class Pass:
-    """One pass over all rows, from a plan to each request's result."""
+    """One pass over all rows, or those of a shard, from a plan to each request's result."""
 
     def __init__(
         self,
@@ -43,6 +45,7 @@ class Pass:
         *,
         retry_unscored: bool = False,
         advance: Advance = lambda n: None,
+        shard: Shard | None = None,
     ) -> None:
         self.task, self.plan, self.source = task, plan, source
         self.known, self.journal, self.advance = known, journal, advance
@@ -51,6 +54,19 @@ class Pass:
         self._is_known = known.groups(retry_unscored)
         self._is_blank = known.groups(False) & ~self._is_known
         self._pending: dict[int, _Pending] = {}
+        self._wanted = np.ones_like(self._is_known) if shard is None else shard.groups(plan)
+
+    @property
+    def count(self) -> Counter[str]:
+        """What was done, once it is: batches, requests, and rows without an answer."""
+        sizes, starts = np.diff(self.plan.group_starts), self.plan.cuts[:-1]
+        return Counter(
+            batches=int(self._wanted[starts].sum()),
+            of_batches=len(starts),
+            computed=int(sizes[self._wanted & ~self._is_known].sum()),
+            recalled=int(sizes[self._wanted & self._is_known].sum()),
+            outages=int(self.results.outages.sum()),
+        )
 
     def run(self, runner: Runner) -> Results:
         """Compute what is missing and recall the rest.
@@ -61,11 +77,11 @@ class Pass:
         """
         replies = self.task.session.replies
         if replies is None or not (self.plan.exact and self._is_blank.any()):
-            self._compute(runner, np.ones_like(self._is_known))
+            self._compute(runner, self._wanted)
         else:
-            self._compute(runner, ~self._is_blank)
+            self._compute(runner, self._wanted & ~self._is_blank)
             with replies.asked_afresh():
-                self._compute(runner, self._is_blank)
+                self._compute(runner, self._wanted & self._is_blank)
         return self.results
 
     def _compute(self, runner: Runner, wanted: NDArray[np.bool_]) -> None:

@@ -69,7 +69,7 @@ class WorkPlan:
     group_starts: Ints
     """The first request of each group, and the number of requests."""
     cuts: Ints
-    """The first group of each batch, and the number of groups."""
+    """The first group of each batch, and the number of groups; exact ones the runner cuts anew."""
     first_row: Ints
     """Of each request, the first row that makes it."""
     first_place: Ints
@@ -170,8 +170,8 @@ class WorkPlanner:
         del made_keys
         self._keys = bytearray()
         exact, fingerprint = self.info.exact, self.info.fingerprint
-        whole = np.array([0, len(groups)] if len(groups) else [0], dtype=np.int32)
-        cuts = whole if exact else _cut(size[groups])
+        every = np.array([*range(0, len(groups), GROUPS_PER_BATCH), len(groups)], dtype=np.int32)
+        cuts = every if exact else _cut(size[groups])
         name = (
             digest("exact", fingerprint)
             if exact

@@ -6,6 +6,7 @@ it computes, and only this process writes. A worker that dies is replaced, its u
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -33,7 +34,7 @@ class RayRunner:
         self.threads = spec.number("threads", 1, least=1)
         self.gpus = spec.number("gpus", 0)
         self.wait_s = spec.number("wait", 600, least=1)
-        self.address = spec.options.get("address", "local")
+        self.address = spec.options.get("address", os.environ.get("RAY_ADDRESS") or "local")
         if self.address.startswith("ray://"):
             raise UsageError(
                 f"engine ray: address={self.address} is a Ray Client, which carries no streams; "
