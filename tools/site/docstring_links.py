@@ -9,8 +9,9 @@ from typing import Any
 import griffe
 from public_names import defined_in, public_names
 
-REST = re.compile(r"^(Raises:\n(?: .*\n)*?) +(\w[^:\n]*\.)(?=\n|$)", re.MULTILINE)
+REST = re.compile(r"^(Raises:\n(?: .*\n)*?) {4}(\w[^:\n]*\.)(?=\n|$)", re.MULTILINE)
 """The last line of a list of errors, where it is a sentence about further ones."""
+EXAMPLE = re.compile(r"^>>> .*(?:\n.+)*", re.MULTILINE)
 
 
 class DocstringLinks(griffe.Extension):
@@ -27,6 +28,8 @@ class DocstringLinks(griffe.Extension):
         if obj.docstring is None:
             return
         text = REST.sub(r"\1\n\2", obj.docstring.value)
+        text = EXAMPLE.sub(r"```pycon\n\g<0>\n```", text)
+        text = re.sub(r"^Example:$", "Examples:", text, flags=re.MULTILINE)
         text = re.sub(r"`docs/(\w+)\.md`", r"[\1](\1.md)", text)
         obj.docstring.value = re.sub(r"(?<!\[)`([A-Z]\w+)`(?!\])", self._reference, text)
 

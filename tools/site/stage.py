@@ -135,7 +135,9 @@ def _with_names(text: str, source: Path) -> str:
         if name not in names:
             raise SiteError(f"{PYTHON}: no public name {name}; run python tools/reference.py")
         groups = "".join(re.findall(r"^## .*$", section, flags=re.MULTILINE))
-        parts.append(f"### {name}\n\n::: {defined_in(source, names[name], name)}\n\n{groups}\n\n")
+        place = defined_in(source, names[name], name)
+        options = f"    options:\n      heading: {name}\n      toc_label: {name}\n"
+        parts.append(f'<a id="{name}"></a>\n\n::: {place}\n{options}\n{groups}\n\n')
     return "".join(parts)
 
 
