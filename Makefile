@@ -58,7 +58,7 @@ docs: $(VENV)/.dev ## Run every command and block of the documentation that need
 
 # Its environment holds neither palate nor models: all is read from the source.
 site: $(SITE)/.ready ## Build the documentation site, and check every link (SITE_URL=https://…/)
-	$(SITE)/bin/python tools/site/build.py --url "$(SITE_URL)"
+	$(SITE)/bin/python tools/site/build_site.py --url "$(SITE_URL)"
 
 newcomer: ## Install a wheel into an empty folder, and run the README's and the tutorial's blocks
 	$(PYTHON) tools/newcomer.py

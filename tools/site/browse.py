@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ OF_THE_THEME = ("color-contrast", "landmark-unique", "scrollable-region-focusabl
 """Rules of axe that the theme's own parts break."""
 AXE = {"rules": {rule: {"enabled": False} for rule in OF_THE_THEME}, "resultTypes": ["violations"]}
 SIDEWAYS = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+COLOURS = "getComputedStyle(document.body).colorScheme"
 CUT_OFF = """[...document.querySelectorAll('article pre, article pre > code')]
   .filter(block => block.scrollWidth > block.clientWidth && block.clientWidth)
   .map(block => block.innerText.slice(0, 60))"""
@@ -61,34 +63,45 @@ def addresses(site: Path, every: int = 1) -> list[str]:
 def faults(browser: Any, site: Path, pages: list[str], pictures: Path | None = None) -> list[str]:
     """Open pages, and return a line for each fault."""
     lines: list[str] = []
-    axe = Axe()
+    place = ""
+
+    def note(kind: str, text: object) -> None:
+        lines.append(f"{place}: {kind}: {text}")
+
+    def note_outside(request: Any) -> None:
+        if not request.url.startswith((base, "data:", "blob:")):
+            note("request", request.url)
+
     with served(site) as base:
-        tab = browser.new_page()
-        place = ""
-        tab.on("console", lambda message: lines.append(f"{place}: console: {message.text}"))
-        tab.on("pageerror", lambda error: lines.append(f"{place}: error: {error}"))
-        tab.on("request", lambda request: lines.extend(
-            [] if request.url.startswith((base, "data:", "blob:")) else [f"{place}: {request.url}"]
-        ))
-        for scheme in SCHEMES:
-            tab.emulate_media(color_scheme=scheme)
-            for width in WIDTHS:
-                tab.set_viewport_size({"width": width, "height": 900})
-                for page in pages:
-                    place = f"{page or 'front page'} at {width} px, {scheme}"
-                    tab.goto(base + page, wait_until="load")
-                    if (over := tab.evaluate(SIDEWAYS)) > 0:
-                        lines.append(f"{place}: scrolls sideways by {over} px")
-                    if page == "" and width == max(WIDTHS):
-                        lines += [f"{place}: cut off: {text}" for text in tab.evaluate(CUT_OFF)]
-                    broken = axe.run(tab, options=AXE).response["violations"]
-                    lines += [f"{place}: axe: {rule['id']}, {len(rule['nodes'])} times: "
-                              f"{rule['nodes'][0]['html'][:120]}" for rule in broken]
-                    if pictures is not None:
-                        name = page.strip("/").replace("/", "-") or "front"
-                        tab.screenshot(path=pictures / f"{name}-{width}-{scheme}.png")
-        tab.close()
+        for scheme, width in product(SCHEMES, WIDTHS):
+            size = {"width": width, "height": 900}
+            context = browser.new_context(color_scheme=scheme, viewport=size)
+            tab = context.new_page()
+            tab.on("console", lambda message: note("console", message.text))
+            tab.on("pageerror", lambda error: note("error", error))
+            tab.on("request", note_outside)
+            for page in pages:
+                place = f"{page or 'front page'} at {width} px, {scheme}"
+                tab.goto(base + page, wait_until="load")
+                for kind, text in _seen(tab, scheme, whole=page == "" and width == max(WIDTHS)):
+                    note(kind, text)
+                if pictures is not None:
+                    name = page.strip("/").replace("/", "-") or "front"
+                    tab.screenshot(path=pictures / f"{name}-{width}-{scheme}.png")
+            context.close()
     return lines
+
+
+def _seen(tab: Any, scheme: str, *, whole: bool) -> Iterator[tuple[str, object]]:
+    """Yield the kind and the text of each fault of the page that is open."""
+    if (over := tab.evaluate(SIDEWAYS)) > 0:
+        yield "scrolls sideways", f"{over} px"
+    if (colours := tab.evaluate(COLOURS)) != scheme:
+        yield "colours", colours
+    if whole:
+        yield from (("cut off", text) for text in tab.evaluate(CUT_OFF))
+    for rule in Axe().run(tab, options=AXE).response["violations"]:
+        yield f"axe {rule['id']}", rule["nodes"][0]["html"][:120]
 
 
 def main() -> int:

@@ -54,11 +54,11 @@ def check(site: Path) -> tuple[int, list[str]]:
     faults: list[str] = []
     for path, page in pages.items():
         name = path.relative_to(site).parent.as_posix()
-        faults += [f"{name}: dead reference {text}" for text in page.references]
-        faults += [f"{name}: loaded from elsewhere: {target}"
-                   for target in page.loaded if urlsplit(target).netloc]
-        faults += [f"{name}: {fault}" for target in (*page.links, *page.loaded)
-                   for fault in _fault(site, path, target, pages)]
+        elsewhere = [target for target in page.loaded if urlsplit(target).netloc]
+        faults += [f"{name}: dead reference: {text}" for text in page.references]
+        faults += [f"{name}: loaded from another server: {target}" for target in elsewhere]
+        for target in (*page.links, *page.loaded):
+            faults += [f"{name}: {fault}" for fault in _fault(site, path, target, pages)]
     links = sum(len(page.links) + len(page.loaded) for page in pages.values())
     return links, list(dict.fromkeys(faults))
 

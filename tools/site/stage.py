@@ -19,6 +19,7 @@ from public_names import defined_in, public_names
 
 HERE = Path(__file__).resolve().parent
 PAGES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "docs", "studies")
+SETTINGS = "tools/site/zensical.toml"
 PYTHON = "docs/python.md"
 COPIED = (".png", ".svg", ".json", ".csv")
 """Files that a browser shows, or keeps, as they are."""
@@ -38,7 +39,7 @@ def stage(root: Path, tree: Path, *, url: str = "") -> int:
         SiteError: The menu lacks a page, or names one that does not exist; a name of Python's
             reference is not public.
     """
-    settings = (HERE / "zensical.toml").read_text(encoding="utf-8")
+    settings = (root / SETTINGS).read_text(encoding="utf-8")
     names = sorted(_pages(root))
     if faults := menu_faults(names, tomllib.loads(settings)["project"]["nav"]):
         raise SiteError("\n".join(faults))
@@ -61,20 +62,23 @@ def stage(root: Path, tree: Path, *, url: str = "") -> int:
 
 
 def menu_faults(pages: list[str], menu: list[Any]) -> list[str]:
-    """Return a line for each page without a place in the menu, and for each place without a page."""
+    """Return a line for each page that the menu lacks, and for each that it has in vain."""
     listed = list(_places(menu))
-    lines = [f"{page}: not in the menu; add it to nav in tools/site/zensical.toml"
-             for page in pages if page not in listed]
-    lines += [f"{page}: in the menu of tools/site/zensical.toml, and no such page"
-              for page in listed if page not in pages]
+    missing = [page for page in pages if page not in listed]
+    gone = [page for page in listed if page not in pages]
     twice = sorted({page for page in listed if listed.count(page) > 1})
-    return lines + [f"{page}: twice in the menu of tools/site/zensical.toml" for page in twice]
+    return [
+        *(f"{page}: not in the menu; add it to nav in {SETTINGS}" for page in missing),
+        *(f"{page}: in the menu of {SETTINGS}, and no such page" for page in gone),
+        *(f"{page}: twice in the menu of {SETTINGS}" for page in twice),
+    ]
 
 
 def _places(menu: Any) -> Iterator[str]:
     if isinstance(menu, str):
         yield menu
-    for part in menu.values() if isinstance(menu, dict) else menu if isinstance(menu, list) else ():
+        return
+    for part in menu.values() if isinstance(menu, dict) else menu:
         yield from _places(part)
 
 

@@ -1,6 +1,6 @@
 """Build the documentation site, and check every link of what was built.
 
-    python tools/site/build.py [FOLDER] [--root ROOT] [--url URL]
+    python tools/site/build_site.py [FOLDER] [--root ROOT] [--url URL]
 
 Exits 1 with a line for each dead page, anchor, image or reference, and for an object that the
 source lacks. FOLDER is replaced only by a site without a fault.
@@ -71,8 +71,9 @@ def _faults(printed: str, pages: Path) -> Iterator[str]:
                 yield f"{path.relative_to(pages)}: no such object in the source: {name}"
         return
     for kind, page, line, column, source in WARNING.findall(printed):
-        target = re.match(r"[^\])]*", source[int(column) - 1 :])
-        yield f"{page}:{line}: {kind}: {target[0] if target else source}"
+        words = re.finditer(r"[^()\[\]\s]+", source)
+        target = next((word[0] for word in words if word.end() >= int(column)), source)
+        yield f"{page}:{line}: {kind}: {target}"
     yield from re.findall(r"^griffe: (.+)$", printed, flags=re.MULTILINE)
 
 
