@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tools" / "site"))
-
 PAGES = {
     "README.md": "# palate\n\n[Data](docs/data.md#files), ![picture](docs/picture.svg)\n",
     "docs/data.md": "# Data\n\n## Files\n\n[Start](../README.md), [code](../src/palate/end.py)\n",

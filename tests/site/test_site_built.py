@@ -17,8 +17,9 @@ from palate.cli import app
 
 pytest.importorskip("zensical", reason="needs pip install zensical mkdocstrings-python")
 
-from browse import addresses, faults  # noqa: E402
-from build_site import build  # noqa: E402
+from browse import addresses, faults
+from build_site import build
+from public_names import defined_in, public_names
 
 TAGS = ("li", "ul", "ol", "tr", "table", "pre", "img", "h2", "h3", "h4", "strong", "em", "code")
 
@@ -36,21 +37,29 @@ class Article(HTMLParser):
     def __init__(self, text: str, *, whole: bool = False) -> None:
         super().__init__()
         self.tags: Counter[str] = Counter()
+        self.heads: list[str] = []
         self.text = ""
+        self._head = False
         self._within = whole
         self.feed(text)
 
     def handle_starttag(self, tag, attrs):
         self._within |= tag == "article"
+        if tag == "th":
+            self._head = True
+            self.heads.append("")
         if self._within:
             self.tags[tag] += 1
             self.text += f"\n#{dict(attrs)['id']}\n" if tag == "h2" and "id" in dict(attrs) else ""
 
     def handle_endtag(self, tag):
         self._within &= tag != "article"
+        self._head &= tag != "th"
 
     def handle_data(self, data):
         self.text += data if self._within else ""
+        if self._head:
+            self.heads[-1] += data
 
 
 def article(site: Path, page: str) -> Article:
@@ -68,6 +77,7 @@ def test_every_page_has_the_parts_that_github_shows(site):
         shown = article(site, address).tags
         there = Article(parser.render(page.read_text(encoding="utf-8")), whole=True).tags
         assert {tag: shown[tag] for tag in TAGS} == {tag: there[tag] for tag in TAGS}, name
+        assert "" not in there.heads, f"{name}: a column without a name"
     assert len(pages) > 45
 
 
@@ -80,6 +90,15 @@ def test_every_public_name_is_there_with_its_docstring(site):
         assert f'id="{thing.__module__}.{name}"' in page
         first = re.split(r"\.\s|\n\n", thing.__doc__ or "")[0].replace("`", "")
         assert " ".join(first.split()) in text, name
+
+
+def test_every_public_name_is_found_where_it_is_defined():
+    names = public_names(ROOT / "src")
+    assert sorted(names) == palate.__all__
+    for name, module in names.items():
+        thing = getattr(palate, name)
+        place = f"{thing.__module__}.{thing.__qualname__}"
+        assert defined_in(ROOT / "src", module, name) == place
 
 
 def leaves(group, prefix="palate"):

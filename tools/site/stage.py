@@ -129,7 +129,7 @@ def _with_names(text: str, source: Path) -> str:
     """Return the reference of Python with what the source says of each name.
 
     Raises:
-        SiteError: A section's name is not public.
+        SiteError: A section's name is not public, or the stub's module lacks it.
     """
     names = public_names(source)
     head, *sections = re.split(r"^### ", text, flags=re.MULTILINE)
@@ -139,7 +139,10 @@ def _with_names(text: str, source: Path) -> str:
         if name not in names:
             raise SiteError(f"{PYTHON}: no public name {name}; run python tools/reference.py")
         groups = "".join(re.findall(r"^## .*$", section, flags=re.MULTILINE))
-        place = defined_in(source, names[name], name)
+        try:
+            place = defined_in(source, names[name], name)
+        except LookupError as error:
+            raise SiteError(f"src/palate/__init__.pyi: {error.args[0]}") from error
         options = f"    options:\n      heading: {name}\n      toc_label: {name}\n"
         parts.append(f'<a id="{name}"></a>\n\n::: {place}\n{options}\n{groups}\n\n')
     return "".join(parts)
