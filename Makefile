@@ -71,7 +71,7 @@ format: $(VENV)/.dev ## Format the code
 	$(BIN)/ruff check --fix src tests studies tools
 
 clean: ## Remove the virtual environment, distributions and caches
-	rm -rf $(VENV) $(SERVERS) $(SITE) site dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(SERVERS) $(SITE) site .site-* dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 # torch by itself and first: a fixed version, so that a CPU build can be found where one lies.
 $(VENV)/.torch: constraints.txt

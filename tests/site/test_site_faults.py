@@ -31,6 +31,15 @@ def test_a_site_without_a_fault_is_built_and_built_again(tmp_path, monkeypatch, 
     assert "The end." in code
 
 
+def test_a_reference_in_a_docstring_that_leads_nowhere_is_named(tmp_path, monkeypatch, capsys):
+    root = small_repository(tmp_path)
+    code = root / "src" / "palate" / "end.py"
+    text = code.read_text(encoding="utf-8")
+    code.write_text(text.replace("End with", "[End][palate.gone] with"), encoding="utf-8")
+    assert built(root, monkeypatch) == 1
+    assert capsys.readouterr().err == "docs/python.md: unresolved autoref: palate.gone\n"
+
+
 @pytest.mark.parametrize(
     ("text", "line"),
     [

@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -35,7 +34,9 @@ def build(root: Path, folder: Path, *, url: str = "") -> str:
     """
     if folder.exists() and not (folder / MARK).is_file():
         raise SiteError(f"{folder}: exists and is no site of palate's; name another folder")
-    with tempfile.TemporaryDirectory() as name:
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    # Beside the folder, so that one site takes the other's place at once.
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".site-") as name:
         tree = Path(name).resolve()
         pages = stage(root, tree, url=url)
         _run_zensical(tree)
@@ -44,8 +45,8 @@ def build(root: Path, folder: Path, *, url: str = "") -> str:
             raise SiteError("\n".join(faults))
         (tree / "site" / MARK).touch()
         if folder.exists():
-            shutil.rmtree(folder)
-        shutil.move(tree / "site", folder)
+            folder.rename(tree / "old")
+        (tree / "site").rename(folder)
     return f"{folder}: {pages} pages, {links:,} links"
 
 
@@ -74,6 +75,8 @@ def _faults(printed: str, pages: Path) -> Iterator[str]:
         words = re.finditer(r"[^()\[\]\s]+", source)
         target = next((word[0] for word in words if word.end() >= int(column)), source)
         yield f"{page}:{line}: {kind}: {target}"
+    for kind, target, page in re.findall(r"^Warning: (.+) `(.+)` in (\S+)$", printed, re.MULTILINE):
+        yield f"{page}: {kind}: {target}"
     yield from re.findall(r"^griffe: (.+)$", printed, flags=re.MULTILINE)
 
 

@@ -23,7 +23,8 @@ SETTINGS = "tools/site/zensical.toml"
 PYTHON = "docs/python.md"
 COPIED = (".png", ".svg", ".json", ".csv")
 """Files that a browser shows, or keeps, as they are."""
-LANGUAGES = {".py": "python", ".cff": "yaml"}
+LANGUAGES = {".py": "python", ".cff": "yaml", ".yml": "yaml", ".toml": "toml", ".txt": "", "": ""}
+"""Files that a link may lead to: each becomes a page that holds its text."""
 LINK = re.compile(r"(\]\()([\w./-]+)((?:#[^)\s]*)?\))")
 CODE = re.compile(r"^```.*?^```$|`[^`\n]+`", re.DOTALL | re.MULTILINE)
 
@@ -101,16 +102,16 @@ def _linked(text: str, page: str, root: Path, pages: Path) -> str:
         start, target, end = link.groups()
         place = posixpath.normpath(posixpath.join(posixpath.dirname(page), target))
         path = root / place
-        if place.startswith("..") or not path.exists() or path.suffix in (".md", *COPIED):
+        if place.startswith("..") or not path.exists():
             return link[0]
         if path.is_dir():
-            _write(pages / place / "README.md", _listing(path))
+            if not (path / "README.md").exists():
+                _write(pages / place / "README.md", _listing(path))
             return f"{start}{target.rstrip('/')}/README.md{end}"
-        language = LANGUAGES.get(path.suffix, "text")
-        _write(
-            pages / f"{place}.md",
-            f"# {path.name}\n\n`{place}`\n\n````{language}\n{path.read_text('utf-8')}````\n",
-        )
+        if path.suffix not in LANGUAGES:
+            return link[0]
+        block = f"````{LANGUAGES[path.suffix]}\n{path.read_text('utf-8')}````"
+        _write(pages / f"{place}.md", f"# {path.name}\n\n`{place}`\n\n{block}\n")
         return f"{start}{target}.md{end}"
 
     spans, last = [], 0
