@@ -4,6 +4,7 @@ STARTED := $(shell date +%s)
 VENV   := .venv
 BIN    := $(VENV)/bin
 SERVERS := .venv-servers
+SITE   := .venv-site
 PIP    := $(BIN)/pip install --no-compile --quiet --disable-pip-version-check --constraint constraints.txt
 export OMP_WAIT_POLICY := PASSIVE
 export TOKENIZERS_PARALLELISM := false
@@ -11,7 +12,7 @@ export TOKENIZERS_PARALLELISM := false
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all coverage servers check bench docs newcomer dist format clean
+.PHONY: help demo test test-all coverage servers check bench docs site newcomer dist format clean
 
 help: ## Show this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 10
@@ -55,6 +56,10 @@ bench: $(VENV)/.local ## Print speed as ratios measured in one process
 docs: $(VENV)/.dev ## Run every command and block of the documentation that needs no model
 	$(BIN)/python -m pytest README.md CONTRIBUTING.md docs
 
+# Its environment holds neither palate nor models: all is read from the source.
+site: $(SITE)/.ready ## Build the documentation site, and check every link (SITE_URL=https://…/)
+	$(SITE)/bin/python tools/site/build_site.py --url "$(SITE_URL)"
+
 newcomer: ## Install a wheel into an empty folder, and run the README's and the tutorial's blocks
 	$(PYTHON) tools/newcomer.py
 
@@ -66,7 +71,7 @@ format: $(VENV)/.dev ## Format the code
 	$(BIN)/ruff check --fix src tests studies tools
 
 clean: ## Remove the virtual environment, distributions and caches
-	rm -rf $(VENV) $(SERVERS) dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(SERVERS) $(SITE) site .site-* dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 # torch by itself and first: a fixed version, so that a CPU build can be found where one lies.
 $(VENV)/.torch: constraints.txt
@@ -92,4 +97,9 @@ $(SERVERS)/.ready: tests/servers/requirements.txt tests/servers/name_vllm.py
 	$(SERVERS)/bin/pip install --quiet --disable-pip-version-check $$(grep ^torch== $<)
 	$(SERVERS)/bin/pip install --quiet --disable-pip-version-check --no-deps --requirement $<
 	$(SERVERS)/bin/python tests/servers/name_vllm.py
+	@touch $@
+
+$(SITE)/.ready: tools/site/requirements.txt constraints.txt
+	$(PYTHON) -m venv $(SITE)
+	$(SITE)/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt --requirement $<
 	@touch $@

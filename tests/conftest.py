@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import find, settings
@@ -46,3 +49,16 @@ def real_data() -> Path:
     if not (folder / "convincing_arguments.jsonl.gz").is_file():
         pytest.skip(f"no real preference data in {folder}; set PALATE_DATA to a folder of it")
     return folder
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A Chromium for tests of pages."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="needs pip install playwright")
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None:
+        pytest.skip("needs Debian's package chromium")
+    with playwright.sync_playwright() as started:
+        opened = started.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield opened
+        opened.close()

@@ -90,6 +90,8 @@ FULL = {
         "tests/servers",
         "tests/scorers/test_scorers_serve.py",
         "tests/reports/page/test_page_browser.py",
+        "tests/site/test_site_built.py",
+        "tests/site/test_site_faults.py",
     ),
     "real models and data, speed, memory": (
         "tests/bench/test_bench_decoding.py",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -18,7 +17,6 @@ from test_study_pages_texts import HOSTILE
 from palate.records import Message, Part, Slate
 from palate.study import StudyItem
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="needs pip install playwright")
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="needs axe")
 WIDTHS = (320, 390, 1440)
 SCHEMES = ("light", "dark")
@@ -30,17 +28,6 @@ class Site(NamedTuple):
 
     def link(self, n: int) -> str:
         return self.address + self.pages.links[n]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-    if chromium is None:
-        pytest.skip("needs Debian's package chromium")
-    with sync_api.sync_playwright() as begun:
-        opened = begun.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        yield opened
-        opened.close()
 
 
 def items() -> list[StudyItem]:
