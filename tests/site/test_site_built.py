@@ -75,8 +75,8 @@ def test_every_page_has_the_parts_that_github_shows(site):
             continue
         address = name.removesuffix("README") if name.endswith("README") else name
         shown = article(site, address).tags
-        there = Article(parser.render(page.read_text(encoding="utf-8")), whole=True).tags
-        assert {tag: shown[tag] for tag in TAGS} == {tag: there[tag] for tag in TAGS}, name
+        there = Article(parser.render(page.read_text(encoding="utf-8")), whole=True)
+        assert {tag: shown[tag] for tag in TAGS} == {tag: there.tags[tag] for tag in TAGS}, name
         assert "" not in there.heads, f"{name}: a column without a name"
     assert len(pages) > 45
 
