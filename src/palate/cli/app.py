@@ -34,6 +34,10 @@ COMMANDS = {
         "compare:compare_runs",
         "Compare finished runs on their common pairs: paired, by user and question, with Holm.",
     ),
+    "verify": (
+        "verify:verify",
+        "Check runs that others made: rows, data, journals, figures; score some rows afresh.",
+    ),
     "show": (
         "show:show_pair",
         "Print what a scorer would see of one pair, under each context.",
