@@ -99,6 +99,10 @@ COMMANDS = {
         "export_rewardbench:export_rewardbench",
         "Write pairs as a file that RewardBench's own program reads and scores.",
     ),
+    "export hub": (
+        "export_hub:export_hub",
+        "Write what the hub shows: .eval_results/*.yaml of each model, eval.yaml of the data set.",
+    ),
     "report": (
         "report:make_report",
         "Make one self-contained page from finished runs: no model, no connection.",
