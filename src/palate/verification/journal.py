@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from itertools import combinations
 from pathlib import Path
 
@@ -19,10 +18,11 @@ DIRECT = frozenset(
 
 
 def by_journal(path: Path, manifest: Manifest) -> Check | None:
-    """Check that a row's margin is a difference of numbers that the journal holds for it.
+    """Check that a row's margin is a difference of the numbers in its line of the journal.
 
-    Their sign is not seen: lines name no response. None for scorers that make one number of
-    several. Raises `RunError` for a line of another run.
+    Its sign is not seen, as lines name no response, and neither are rows without a line of their
+    own. None for a scorer that makes one number of several. Raises `RunError` for another run's
+    line.
     """
     lines: dict[str, Line] = {}
     for number, (_, line) in enumerate(located_lines(path), 1):
@@ -32,24 +32,18 @@ def by_journal(path: Path, manifest: Manifest) -> Check | None:
     kind = Spec.parse(manifest.identity["scorer"]).kind
     if kind not in DIRECT or len(manifest.passes) > 1:
         return None
-    asked: dict[str, set[float]] = defaultdict(set)
 
     def check(at: int, row: VerdictRow) -> str | None:
         del at
-        line, shared = lines.get(row.id), asked[row.question_hash]
-        values = {v for v in line.values if v is not None} if line else set()
-        shared |= values
-        if row.margin is None:
+        line = lines.get(row.id)
+        if row.margin is None or line is None:
             return None
+        values = [value for value in line.values if value is not None]
         if kind == "judge":
-            side = {abs(order) for order in row.orders if order is not None}
-            return None if side <= {abs(v) for v in values or shared} else wrong(row)
-        # What an earlier row asks too stands in that row's line alone.
-        both = combinations(values if len(values) == 2 else shared, 2)
-        margins = {abs(margin_of(a, b)) for a, b in both} | ({0.0} if len(values) < 2 else set())
-        return None if abs(row.margin) in margins else wrong(row)
-
-    def wrong(row: VerdictRow) -> str:
-        return f"margin {row.margin}; {path.name} holds other numbers"
+            same = [abs(o) for o in row.orders if o is not None] == [abs(v) for v in values]
+        else:  # of a response that an earlier row has too the number stands in that row's line
+            margins = {abs(margin_of(a, b)) for a, b in combinations(values, 2)}
+            same = abs(row.margin) in margins or len(values) < 2
+        return None if same else f"margin {row.margin}; {path.name} holds other numbers"
 
     return check
