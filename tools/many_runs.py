@@ -16,11 +16,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "reports" / "page"))
 
-from planted_runs import rows_of, save_grid, write_rows  # noqa: E402
+from planted_runs import rows_of, save_grid, write_rows
 
-from palate.comparison import compare  # noqa: E402
-from palate.reports import comparison_tables  # noqa: E402
-from palate.reports.page import report  # noqa: E402
+from palate.comparison import compare
+from palate.reports import comparison_tables
+from palate.reports.page import report
 
 MOST_SECONDS, MOST_BYTES = 10.0, 3_000_000
 

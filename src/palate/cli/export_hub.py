@@ -61,9 +61,9 @@ def export_hub(
     file = f"{slug(names[0])}.yaml"
     made: dict[Path, Any] = {
         output / slug(model.replace("/", "--")) / ".eval_results" / file: (
-            eval_result_entries_to_yaml(those)
+            eval_result_entries_to_yaml(results)
         )
-        for model, those in entries.items()
+        for model, results in entries.items()
     }
     made[output / "eval.yaml"] = {
         "name": names[0],

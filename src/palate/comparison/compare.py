@@ -33,11 +33,6 @@ class RankedRun:
     equal: tuple[Run, ...] = ()
     """Runs of the same verdicts on the same rows, which share its tests."""
 
-    @property
-    def runs(self) -> tuple[Run, ...]:
-        """All that share its place."""
-        return (self.run, *self.equal)
-
 
 @dataclass(frozen=True)
 class ComparisonGroup:
@@ -84,7 +79,9 @@ class Comparison(Tabular):
         worse, compared = [], False
         for group in self.groups:
             ranked = {
-                place.run.summary.scorer: [(each.cell, each.content_hash) for each in place.runs]
+                place.run.summary.scorer: [
+                    (each.cell, each.content_hash) for each in (place.run, *place.equal)
+                ]
                 for place in group.ranking
                 if place.best is not None
             }
