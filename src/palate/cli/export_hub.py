@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -31,7 +32,7 @@ def export_hub(
         from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml
     except ImportError as error:
         raise UsageError("export hub needs pip install 'huggingface-hub>=2.4'") from error
-    if str(Reference.parse(f"hub:{dataset}")) != f"hub:{dataset}" or "@" in dataset:
+    if not re.fullmatch(r"[\w.-]+/[\w.-]+", dataset):
         raise UsageError(f"--dataset {dataset}: expected ORG/NAME")
     loaded = load_runs(runs)
     names = sorted({run.summary.benchmark for run in loaded})

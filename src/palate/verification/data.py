@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from palate.benchmarks import Dataset, LoadOptions, find_benchmark, load_benchmark
+from palate.benchmarks.registry import is_path
 from palate.errors import BenchmarkError
 from palate.runs import Summary
 from palate.seeding import canonical_json
@@ -19,6 +21,9 @@ class DataOfRuns:
 
     def __init__(self, named: str | None, options: LoadOptions) -> None:
         self._named, self._options = named, options
+        self._path = named if named is not None and is_path(named) else None
+        if self._path is not None and "://" not in self._path and not Path(self._path).exists():
+            raise BenchmarkError(f"-b {named}: no such file or folder")
         self._name = find_benchmark((named or BUNDLED).partition("?")[0]).name
         self._loaded: dict[str, Dataset] = {}
 
@@ -32,19 +37,19 @@ class DataOfRuns:
             if self._named is None:
                 return None
             raise BenchmarkError(f"judges {full!r}; -b {self._named} is {self._name!r}")
-        path = self._named if self._named and self._named.partition("?")[0] != self._name else None
         given = self._options
         options = replace(
             given,
             columns=given.columns or identity["columns"],
             skip_bad_rows=given.skip_bad_rows or summary.bad_rows > 0,
             order_as_in_file=given.order_as_in_file or "order" in identity,
-            revision=None if path or given.source else identity["revision"],
+            revision=None if self._path or given.source else identity["revision"],
         )
-        how = {name: identity.get(name) for name in ("split", "limit", "seed", "since", "until")}
-        key = canonical_json([full, how, identity["mirrors"], summary.bad_rows > 0])
+        seed = int(identity["seed"])
+        how = {name: identity.get(name) for name in ("split", "limit", "since", "until")}
+        key = canonical_json([full, how, seed, identity["mirrors"], summary.bad_rows > 0])
         if key not in self._loaded:
             self._loaded[key] = load_benchmark(
-                path or full, mirrored=identity["mirrors"], options=options, **how
+                self._path or full, seed=seed, mirrored=identity["mirrors"], options=options, **how
             )
         return self._loaded[key]

@@ -36,7 +36,7 @@ def figure_problems(
     made = summarise(
         verdicts,
         **{name: identity[name] for name in ("benchmark", "scorer", "context", "protocol", "seed")},
-        **{name: getattr(summary, name) for name in (*UNSEEN, *OF_DATA)} | data,
+        **{**{name: getattr(summary, name) for name in (*UNSEEN, *OF_DATA)}, **data},
         log_odds=summary.calibration is not None,
     )
     unseen = [*UNSEEN, *(name for name in OF_DATA if name not in data)]
