@@ -113,6 +113,16 @@ def test_a_command_of_a_group_has_its_table(here: Path) -> None:
     assert "lore from 96 choices" in run("train", "lore", "--data", "tasting", "-o", "models/lore")
 
 
+def test_a_command_of_two_words_has_its_table_and_is_no_option_of_the_first(here: Path) -> None:
+    (here / "palate.toml").write_text(
+        "[export]\npolicy = 'p'\n[export.rewardbench]\ncontxt = 'none'\n"
+    )
+    with pytest.raises(UsageError, match=r"no option 'contxt'; did you mean context\?"):
+        run("export", "rewardbench", "-b", "tasting", "-o", "pairs.jsonl")
+    with pytest.raises(UsageError, match="'nowhere'"):
+        run("export", "--to", "trl", "-b", "nowhere", "-s", "longest", "-o", "folder")
+
+
 @pytest.mark.parametrize(
     ("command", "old"), [(command, old) for command, names in RENAMED.items() for old in names]
 )

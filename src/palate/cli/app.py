@@ -7,12 +7,13 @@ from typing import Annotated
 
 import typer
 
-from palate.cli.lazy import add_lazy
+from palate.cli.lazy import CommandsOfTwoWords, add_lazy
 from palate.cli.notices import notices
 from palate.errors import PalateError
 
 app = typer.Typer(
     name="palate",
+    cls=CommandsOfTwoWords,
     help="Measure whether a reward model knows whom it is judging for.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -33,6 +34,10 @@ COMMANDS = {
     "compare": (
         "compare:compare_runs",
         "Compare finished runs on their common pairs: paired, by user and question, with Holm.",
+    ),
+    "verify": (
+        "verify:verify",
+        "Check runs that others made: rows, data, journals, figures; score some rows afresh.",
     ),
     "show": (
         "show:show_pair",
@@ -89,6 +94,14 @@ COMMANDS = {
     "export": (
         "export:export_folder",
         "Write a folder from which another trainer trains a policy on a scorer's rewards.",
+    ),
+    "export rewardbench": (
+        "export_rewardbench:export_rewardbench",
+        "Write pairs as a file that RewardBench's own program reads and scores.",
+    ),
+    "export hub": (
+        "export_hub:export_hub",
+        "Write what the hub shows: .eval_results/*.yaml of each model, eval.yaml of the data set.",
     ),
     "report": (
         "report:make_report",

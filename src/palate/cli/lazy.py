@@ -55,7 +55,7 @@ class LazyCommand(TyperCommand):
         if extra.get("resilient_parsing"):
             flag = args[-1] if args else ""
             return (command_of(flag) or self.load()).make_context(info_name, args, parent, **extra)
-        path, root = [info_name or ""], parent
+        path, root = (info_name or "").split(), parent
         while root is not None and root.parent is not None:
             path, root = [root.info_name, *path], root.parent
         refuse_old(" ".join(path), args)
@@ -68,6 +68,17 @@ class LazyCommand(TyperCommand):
         context = command.make_context(info_name, args, parent, **extra)
         refuse_non_finite(context)
         return context
+
+
+class CommandsOfTwoWords(TyperGroup):
+    """A group in which `export` is a command, and `export rewardbench` another."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the name, the command and the words after it."""
+        both = " ".join(args[:2])
+        if both in self.commands:
+            return both, self.commands[both], args[2:]
+        return super().resolve_command(ctx, args)
 
 
 def _with_recipe(command: Callable[..., None]) -> Callable[..., None]:

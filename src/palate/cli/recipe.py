@@ -57,6 +57,9 @@ def file_options(
             _known(name, commands, f"{USUAL}: no command")
         for name in command:
             table = table.get(name, {}) if isinstance(table, dict) else table
+        for name in (name.split() for name in commands):
+            if name[:-1] == [*command] and isinstance(table, dict):
+                table.pop(name[-1], None)  # what `[export.rewardbench]` says to `export`
         options |= dict(_options(USUAL, table, known))
     recipe = recipe_words(words)
     if recipe is not None:

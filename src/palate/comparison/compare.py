@@ -70,6 +70,33 @@ class Comparison(Tabular):
         """The tests of all groups."""
         return tuple(test for group in self.groups for test in group.tests)
 
+    def worse_than(self, standard: Sequence[Run]) -> list[Test]:
+        """Return the tests that show another scorer to be worse than that of one of these runs.
+
+        Raises `ComparisonError` where no run of them is compared with another scorer's.
+        """
+        given = {(run.cell, run.content_hash) for run in standard}
+        worse, compared = [], False
+        for group in self.groups:
+            ranked = {
+                place.run.summary.scorer: [
+                    (each.cell, each.content_hash) for each in (place.run, *place.equal)
+                ]
+                for place in group.ranking
+                if place.best is not None
+            }
+            for name, runs in ranked.items():
+                if not given.isdisjoint(runs):
+                    compared |= sum(map(len, ranked.values())) > 1
+                    shown = [test for test in group.tests if is_shown(test)]
+                    worse += [test for test in shown if test.better == name]
+        if not compared:
+            raise ComparisonError(
+                "--fail-if-worse: expected one of the runs that are compared, no baseline, beside "
+                "another scorer's under its context"
+            )
+        return worse
+
     def content(self) -> Tests:
         """Return the runs and the tests."""
         return Tests(runs=tuple(run.summary for run in self.runs), tests=self.tests)

@@ -16,6 +16,7 @@ from palate.data.layouts import LAYOUTS, LayoutMatch, LayoutOptions, layout_line
 from palate.data.leaks import forbidden_responses, forbidden_texts, leaks, normal
 from palate.data.loading import LoadedRows, collect, content_hash, load_rows, understood
 from palate.data.mapping import parse_columns
+from palate.data.own_lines import need_own_lines, write_lines
 from palate.data.rows import asked_title, read_question, telling_turns
 from palate.data.streams import MAX_LINE
 from palate.data.types import STRUCTURED
@@ -42,6 +43,7 @@ __all__ = [
     "layout_lines",
     "leaks",
     "load_rows",
+    "need_own_lines",
     "normal",
     "one_data_set",
     "parse_columns",
@@ -54,4 +56,5 @@ __all__ = [
     "stem",
     "telling_turns",
     "understood",
+    "write_lines",
 ]

@@ -1,6 +1,6 @@
 """Evaluate a scorer: rows → slates → scores → verdicts → a run."""
 
-from palate.evaluation.again import USUAL, Twice
+from palate.evaluation.again import USUAL, SampledRows, Twice
 from palate.evaluation.bound_scorer import BoundScorer, not_applicable, refuse, spec_of
 from palate.evaluation.computation import Computation
 from palate.evaluation.context_rows import (
@@ -24,7 +24,8 @@ from palate.evaluation.states import (
 )
 from palate.evaluation.summary import concordance, summarise
 from palate.evaluation.undecided import JOURNAL
-from palate.evaluation.work import Start, Work
+from palate.evaluation.verdict_rows import row_of, verdict_rows
+from palate.evaluation.work import Start, Work, silent
 from palate.records import Progress
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "HasStates",
     "LiveUsers",
     "Progress",
+    "SampledRows",
     "Start",
     "Twice",
     "Work",
@@ -54,10 +56,13 @@ __all__ = [
     "own_user_keys",
     "refuse",
     "root_margins",
+    "row_of",
+    "silent",
     "spec_of",
     "state_scales",
     "summarise",
     "user_keys_fn",
+    "verdict_rows",
     "with_shots",
     "with_states",
 ]

@@ -42,7 +42,7 @@ def verdict_rows(
         if rows.draws > 1:
             verdict, scores = mean_verdict([each for each, _ in drawn]), None
         mirror_of = pairs[mirror_row].id if mirror_row >= 0 else None
-        yield _row(job, pair, verdict, scores, mirror_of)
+        yield row_of(job, pair, verdict, scores, mirror_of)
 
 
 def undecided_rows(job: BoundScorer, passes: Sequence[Results]) -> Iterator[VerdictRow]:
@@ -53,7 +53,7 @@ def undecided_rows(job: BoundScorer, passes: Sequence[Results]) -> Iterator[Verd
     for at in range(len(job.rows.questions)):
         scores = _judged(job, at, passes, at)[1] if passes else None
         verdict = Verdict(outcome=Outcome.UNSCORED, reason="undecided")
-        yield _row(job, at, verdict, scores, None)
+        yield row_of(job, at, verdict, scores, None)
 
 
 def mean_verdict(drawn: Sequence[Verdict]) -> Verdict:
@@ -69,9 +69,10 @@ def mean_verdict(drawn: Sequence[Verdict]) -> Verdict:
     return Verdict.of_share(sum(values) / len(values)) if values else drawn[0]
 
 
-def _row(
+def row_of(
     job: BoundScorer, at: int, verdict: Verdict, scores: Scores | None, mirror_of: str | None
 ) -> VerdictRow:
+    """Return what a run keeps of a pair and the verdict on it."""
     pair, first = job.pairs.pairs[at], at * job.rows.draws
     position = job.rows.chosen_position(first)
     return VerdictRow(

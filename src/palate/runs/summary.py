@@ -152,3 +152,8 @@ class Test(WhereGiven):
     survival: float | None = None
     """Share of 1,000 redraws of the runs' noise in which the corrected test has the same result;
     only where it is below 5 % and a run has noise."""
+
+    @property
+    def better(self) -> str:
+        """The scorer with the higher figure."""
+        return (self.a if (self.value or 0) > 0 else self.b).scorer

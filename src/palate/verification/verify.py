@@ -1,0 +1,78 @@
+"""verify_run(folder) → what is wrong with a run, and what nobody can see from its files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+from palate.errors import RunError, UsageError
+from palate.runs import JOURNAL, MANIFEST, ROWS, Identity, Run, Summary, Verdicts, read_manifest
+from palate.runs.result import read_content
+from palate.verification.afresh import Rescoring
+from palate.verification.data import DataOfRuns
+from palate.verification.figures import figure_problems
+from palate.verification.journal import by_journal
+from palate.verification.rows import by_data, by_numbers, checked_rows
+
+
+class CheckedRun(NamedTuple):
+    """What is wrong with a run, each with its file and line where it has one."""
+
+    folder: Path
+    problems: list[str]
+    rows: int = 0
+    unseen: tuple[str, ...] = ()
+    """What was not compared with anything."""
+
+
+def verify_run(
+    folder: Path, data: DataOfRuns, rescoring: Rescoring | None = None
+) -> CheckedRun | None:
+    """Check name, schema, rows, data, journal and figures of a run; None for another kind.
+
+    Figures are recomputed, and rows scored afresh, where nothing else is wrong.
+    """
+    problems: list[str] = []
+    unseen: list[str] = []
+    verdicts = None
+    try:
+        manifest = read_manifest(folder)
+        if manifest.kind != Run.kind:
+            return None
+        identity, place = manifest.identity, manifest.folder(Path())
+        if folder.resolve().parts[-3:] != place.parts:
+            raise RunError(f"{folder / MANIFEST}: is the manifest of {place.as_posix()}")
+        if lacking := Identity.model_fields.keys() - identity.keys():
+            raise RunError(f"{folder / MANIFEST}: its identity lacks {', '.join(sorted(lacking))}")
+        summary = read_content(folder, Run.kind, Summary)
+        pairs = data.of(identity, summary)
+        checks = [by_numbers(identity["protocol"])]
+        of_data = {}
+        if pairs is None:
+            unseen.append("the data (-b)")
+        else:
+            checks.append(by_data(pairs, identity["seed"]))
+            of_data = {"undecided_rows": pairs.ties, "bad_rows": len(pairs.bad_rows)}
+            if pairs.content_hash != identity["rows"]:
+                problems.append(f"{folder / MANIFEST}: `rows` is no hash of the data's rows")
+        there = (folder / JOURNAL).is_file()
+        check = by_journal(folder / JOURNAL, manifest) if there else None
+        if check is None:
+            unseen.append("the journal" + ("" if there else " (there is none)"))
+        checks += [check] if check else []
+        verdicts = Verdicts(checked_rows(folder / ROWS, checks, problems))
+        if pairs is not None and len(verdicts) < len(pairs.pairs):
+            where = f"{folder / ROWS}:{len(verdicts) + 1}"
+            problems.append(f"{where}: no row; the data have {len(pairs.pairs):,}")
+        if not problems:
+            problems, fields = figure_problems(folder, manifest, verdicts, summary, of_data)
+            unseen.append(f"of summary.json {', '.join(fields)}")
+        if rescoring is not None and not problems:
+            if pairs is None:
+                raise UsageError("without the data (-b) nothing is scored afresh")
+            wrong = rescoring.problems(manifest, summary, verdicts, pairs)
+            problems = [f"{folder / ROWS}:{number}: {what}" for number, what in wrong]
+    except UsageError as error:
+        named = str(error).startswith(str(folder))
+        problems.append(f"{'' if named else f'{folder / MANIFEST}: '}{error}")
+    return CheckedRun(folder, problems, 0 if verdicts is None else len(verdicts), tuple(unseen))
