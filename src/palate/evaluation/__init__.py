@@ -23,7 +23,8 @@ from palate.evaluation.states import (
     with_states,
 )
 from palate.evaluation.summary import concordance, summarise
-from palate.evaluation.undecided import JOURNAL
+from palate.evaluation.undecided import JOURNAL, beside
+from palate.evaluation.verdict_rows import combined, need_replies, void_reason
 from palate.evaluation.work import Start, Work
 from palate.records import Progress
 
@@ -42,12 +43,15 @@ __all__ = [
     "Twice",
     "Work",
     "adapt_to",
+    "beside",
+    "combined",
     "concordance",
     "evaluate",
     "evaluated",
     "history_of",
     "make_rows",
     "need_choices",
+    "need_replies",
     "no_user_keys",
     "not_applicable",
     "own_user_keys",
@@ -57,6 +61,7 @@ __all__ = [
     "state_scales",
     "summarise",
     "user_keys_fn",
+    "void_reason",
     "with_shots",
     "with_states",
 ]
