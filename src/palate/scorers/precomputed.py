@@ -18,8 +18,8 @@ from palate.session import Session
 from palate.specs import Spec
 
 ROUNDING = 2.0**-6
-"""How far two numbers of one response may lie apart, relative or absolute: batches that are padded
-differently move a number in half precision by less."""
+"""How far two numbers of one response may lie apart, relative or absolute: in half precision
+padding moves them by less."""
 
 
 class ScoreLine(BaseModel):
@@ -49,19 +49,17 @@ class Precomputed:
         self._keys: set[str] = set()
         self._contexts: dict[str, None] = {}
         self._scores: dict[str, float | str] = {}
-        self._repeated = 0
+        self._differ = 0
         self._read()
         with self.file.open("rb") as stream:
             content = hashlib.file_digest(stream, "sha256").hexdigest()
-        notes = [f"scores from {self.file.name} (sha256 {content[:12]}): palate computed none"]
-        if self._repeated:
-            notes.append(
-                f"{self.file.name}: {self._repeated:,} scores came again; the first counts"
-            )
+        note = f"scores from {self.file.name} (sha256 {content[:12]}): palate did not compute them"
+        if self._differ:
+            note += f"; {self._differ:,} came again, rounded otherwise, and the first counts"
         self.info = ScorerInfo(
             fingerprint=digest("precomputed", content),
             exact=True,
-            notes=tuple(notes),
+            notes=(note,),
             details={"reference": self.file.name, "content": content},
         )
 
@@ -111,29 +109,22 @@ class Precomputed:
         for text, value, reason in zip(line.responses, line.scores, reasons, strict=True):
             score = (reason or "no score") if value is None else value
             place = digest(line.key, text)
-            if place not in self._scores:
-                self._scores[place] = score
-                continue
-            self._repeated += 1
-            if not _alike(first := self._scores[place], score):
+            first = self._scores.setdefault(place, score)
+            self._differ += first != score
+            if first != score and not _close(first, score):
                 raise ValueError(f"score {score} of a response that has {first} under this key")
 
 
-def _alike(first: float | str, second: float | str) -> bool:
+def _close(first: float | str, second: float | str) -> bool:
     if isinstance(first, str) or isinstance(second, str):
-        return first == second
+        return False
     return math.isclose(first, second, rel_tol=ROUNDING, abs_tol=ROUNDING)
 
 
 def _as_ours(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a line of RewardBench's program, or of a file made for it, as one of palate's."""
-    texts = [row.get(name) for name in ("chosen", "rejected")]
+    """Return a line of RewardBench's program as one of palate's."""
     return {
-        "key": row.get("key"),
-        "id": "",
-        "context": "",
-        "responses": [
-            text[-1].get("content") if isinstance(text, list) else text for text in texts
-        ],
-        "scores": [row.get(f"scores_{name}") for name in ("chosen", "rejected")],
+        **{"key": row.get("key"), "id": "", "context": ""},
+        "responses": [row.get("chosen"), row.get("rejected")],
+        "scores": [row["scores_chosen"], row.get("scores_rejected", "")],
     }
