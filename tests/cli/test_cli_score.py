@@ -1,4 +1,4 @@
-"""palate score, the scorer precomputed:FILE and palate export rewardbench, as a person uses them."""
+"""palate score, precomputed:FILE and palate export rewardbench, as a person uses them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import pytest
 
 from command_line import palate
 from pairs import register
-from palate import load_all
 from palate.benchmarks import load_benchmark
 from palate.contexts import build_context
 from palate.evaluation import make_rows
 from palate.records import ScorerInfo, Scores, Settings
+from palate.runs import load_all
 from palate.session import default_session
 
 SHOWN = ("-c", "profile:3", "-c", "stranger:3")
