@@ -143,7 +143,7 @@ def test_the_share_of_rewardbenchs_layout_is_strict_accuracy(tmp_path: Path, con
     rows = lines(outputs)
     share = sum(row["scores_chosen"] > row["scores_rejected"] for row in rows) / len(rows)
     assert 0.3 < share < 0.5 and run["ties"] > 0
-    assert run["strict_accuracy"]["value"] == pytest.approx(share)
+    assert run["strict_accuracy"] == pytest.approx(share)
 
 
 def test_prompts_of_rewardbench_are_what_a_classifier_reads(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_prompts_of_rewardbench_are_what_a_classifier_reads(tmp_path: Path) -> N
     assert (row["id"], row["subset"], row["chosen"][-1]["content"]) == (
         pair.id, pair.subset, pair.chosen,
     )  # fmt: skip
-    assert pair.profile[0].text in row["prompt"] or pair.profile[-1].text in row["prompt"]
+    assert sum(post.text in row["prompt"] for post in pair.profile) == 3
 
 
 def test_what_the_file_lacks_is_unscored_and_counted(tmp_path: Path) -> None:
@@ -199,7 +199,6 @@ THEIRS = {"key": "k", "chosen": "a", "rejected": "b", "scores_chosen": 1.0, "sco
         ([{**LINE, "scores": [1]}], "s.jsonl:1: expected as many scores, and reasons, as resp"),
         ([{**LINE, "key": None}], "s.jsonl:1: key: input should be a valid string"),
         ([{"id": "1", "scores": [1]}], "s.jsonl:1: context: field required"),
-        ([[1, 2]], "s.jsonl:1: "),
         ([LINE, LINE], "s.jsonl:2: row '1' under none is in line 1 too"),
         (
             [LINE, {**LINE, "id": "2", "scores": [1, 2.5]}],
@@ -266,18 +265,10 @@ def test_what_cannot_be_scored_is_one_line(
     assert (tmp_path / "foreign.jsonl").read_text() == '{"mine": 1}\n'
 
 
-def test_a_file_of_palates_is_written_anew_and_turns_that_do_not_alternate_are_refused(
+def test_a_file_of_palates_is_written_anew_by_the_command_that_wrote_it(
     tmp_path: Path,
 ) -> None:
     call = ("score", "-b", "tasting", "-s", "longest", "-o", "s.jsonl")
     assert palate(*call, cwd=tmp_path).returncode == palate(*call, cwd=tmp_path).returncode == 0
     done = palate("export", "rewardbench", "-b", "tasting", "-o", "s.jsonl", cwd=tmp_path)
     assert (done.returncode, "is not palate's" in done.stderr) == (2, True)
-    row = {
-        "id": "1", "user_id": "ann", "chosen": "Yes.", "rejected": "No.", "question": "Tea?",
-        "turns": [{"role": "user", "content": "Hello."}],
-    }  # fmt: skip
-    write(tmp_path / "mine.jsonl", [row])
-    done = palate("export", "rewardbench", "-b", "mine.jsonl", "-o", "rb.jsonl", cwd=tmp_path)
-    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1, done.stderr
-    assert not (tmp_path / "rb.jsonl").exists()
