@@ -40,6 +40,14 @@ class Samples:
         return digest("samples", self.rows, [[one.text for one in own] for own in self.of_row])
 
     @property
+    def texts(self) -> list[tuple[str, ...]]:
+        """The different texts of each row that are not empty, in the order they were drawn."""
+        return [
+            tuple(dict.fromkeys(one.text for one in of_row if one.text.strip()))
+            for of_row in self.of_row
+        ]
+
+    @property
     def counts(self) -> dict[str, int]:
         """How many there are in all, empty, cut off, and how many repeat another of their row."""
         every = [one for own in self.of_row for one in own]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, TypeGuard
+from typing import Any
 
 from palate.benchmarks.votes import EvaluatedVotes, vote_of
 from palate.data import (
@@ -37,8 +37,10 @@ class Dataset:
     ties: int = 0
     """Rows the user called a tie: counted, left out of accuracy."""
     undecided: tuple[PreferencePair, ...] = ()
-    """Those of them that are rated: scored where scores are held against ratings, and nowhere
-    else. None beside the couples of a larger set."""
+    """Those of them that are rated: scored where scores are held against ratings, and by `palate
+    score`. None beside the couples of a larger set."""
+    unrated: tuple[PreferencePair, ...] = ()
+    """The others, scored by `palate score` alone."""
     mirrored: bool = False
     """True where every row is a pair and stands in a couple with the pair it is a mirror of."""
     split: str | None = None
@@ -238,10 +240,12 @@ class Dataset:
         if not decided:
             raise BenchmarkError(f"{self.name}, split {wanted!r}: no decided pair to evaluate")
         ties = len(kept) - len(decided)
-        rated = tuple(row for row in kept if _is_undecided_and_rated(row))
+        undecided = [row for row in kept if isinstance(row, PreferencePair) and row.tie]
+        rated = tuple(row for row in undecided if row.gold.ratings != (None, None))
+        unrated = tuple(row for row in undecided if row.gold.ratings == (None, None))
         past = [r for r in self.rows if wanted not in ("all", PAST) and r.split == PAST]
         selected = as_mirrored(
-            replace(self, rows=decided, ties=ties, undecided=rated, split=wanted)
+            replace(self, rows=decided, ties=ties, undecided=rated, unrated=unrated, split=wanted)
         )
         return selected.with_history(past)
 
@@ -312,19 +316,19 @@ class Dataset:
         drawn = rng("limit", seed, len(units)).permutation(len(units))[:n]
         keep = sorted(i for unit in drawn for i in units[int(unit)])
         kept = tuple(self.rows[i] for i in keep)
-        rated, share = self.undecided, -(-n * len(self.undecided) // len(units))
-        some = sorted(rng("limit", "undecided", seed, len(rated)).permutation(len(rated))[:share])
+
+        def some(ties: tuple[PreferencePair, ...]) -> tuple[PreferencePair, ...]:
+            order = rng("limit", "undecided", seed, len(ties)).permutation(len(ties))
+            return tuple(ties[int(i)] for i in sorted(order[: -(-n * len(ties) // len(units))]))
+
         return replace(
             self,
             rows=kept,
             limited=n,
             everyone=(*self.everyone, *self.rows),
-            undecided=tuple(rated[int(i)] for i in some),
+            undecided=some(self.undecided),
+            unrated=some(self.unrated),
         )
-
-
-def _is_undecided_and_rated(row: Question) -> TypeGuard[PreferencePair]:
-    return isinstance(row, PreferencePair) and row.tie and row.gold.ratings != (None, None)
 
 
 def need_pairs(rows: Iterable[Question], where: str) -> tuple[PreferencePair, ...]:

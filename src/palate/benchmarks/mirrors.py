@@ -74,6 +74,7 @@ def mirrors(pairs: Dataset, seed: int = 0) -> Dataset:
         mirrors="only",
         everyone=pairs.everyone or pairs.rows,
         undecided=(),
+        unrated=(),
     )
 
 

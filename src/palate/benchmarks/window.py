@@ -86,6 +86,7 @@ def within(dataset: Dataset, since: str | None = None, until: str | None = None)
             halves_left_out=sum(inside) - len(rows),
             everyone=(*dataset.everyone, *dataset.rows),
             undecided=tuple(filter(window.holds, dataset.undecided)),
+            unrated=tuple(filter(window.holds, dataset.unrated)),
             history=tuple(filter(before.holds, past)) if past else dataset.history,
         )
     )

@@ -27,6 +27,10 @@ COMMANDS = {
         "evaluate:evaluate",
         "Evaluate scorers, each shown what the contexts choose of the user.",
     ),
+    "score": (
+        "score:score",
+        "Write every response's score under the contexts into a file.",
+    ),
     "data": (
         "data:data",
         "Print what palate reads in a file: layout, counts, three rows, what evaluation would use.",
@@ -125,7 +129,10 @@ COMMANDS = {
     ),
 }
 """Where every command is, and its line of help."""
-RESUMING = ("demo", "evaluate", "best-of-n", "decode", "policy-accuracy", "ppo", "audit", "build")
+RESUMING = (
+    *("demo", "evaluate", "score", "best-of-n", "decode", "policy-accuracy", "ppo", "audit"),
+    "build",
+)
 """Commands that keep what they have computed, and go on from there."""
 INTERRUPTED = 130
 

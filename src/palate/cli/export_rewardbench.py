@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from shlex import quote
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from palate.answers.scores.rewardbench import FIELDS, rewardbench_lines
 from palate.benchmarks import need_pairs
 from palate.cli import options as flags
-from palate.cli.completion import named
 from palate.cli.console import bars, err, show_text
 from palate.cli.data_options import LoadingAnyLayout
 from palate.cli.flatten import flatten_options
-from palate.contexts import GROUP as CONTEXTS
 from palate.contexts import build_context
 from palate.data import need_own_lines, write_lines
-from palate.evaluation import make_rows
+from palate.errors import BenchmarkError
+from palate.evaluation import ContextRows, make_rows
+from palate.prompts import as_text, render
+from palate.records import PreferencePair
 from palate.session import Session
+
+FIELDS = ("prompt", "chosen", "rejected", "id", "key", "subset")
+ROLES = ("user", "assistant")
 
 
 @flatten_options
@@ -27,9 +31,7 @@ def export_rewardbench(
     benchmark: Annotated[str, flags.benchmark_option(help="Benchmark or file.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="File of lines, .jsonl.")],
     *,
-    context: Annotated[
-        str, named(CONTEXTS)(rich_help_panel="What is run", help="What prompts show of the user.")
-    ] = "none",
+    context: flags.OneContext = "none",
     loading: LoadingAnyLayout,
     seed: flags.Seed = 0,
     cache: flags.Cache = None,
@@ -37,22 +39,46 @@ def export_rewardbench(
 ) -> None:
     """Write pairs as a file that RewardBench's own program reads and scores.
 
-    Its `…_outputs.jsonl` is what the scorer precomputed:FILE reads.
+    The scorer precomputed:FILE reads what that program writes, its `…_outputs.jsonl`.
     """
     need_own_lines(output, FIELDS)
-    settings = flags.make_settings(seed)
     (pairs,) = loading.load_all([benchmark], seed)
     need_pairs(pairs.rows, pairs.name)
     with Session(cache=cache, max_cost=max_cost) as session, bars(session.ledger.progress):
-        rows = make_rows(pairs, build_context(context, session, settings), seed=seed)
-        written = write_lines(output, rewardbench_lines(rows))
+        shown = build_context(context, session, flags.make_settings(seed))
+        rows = make_rows(pairs, shown, seed=seed)
+        write_lines(_lines(rows), output)
         spent = session.ledger.line()
     if spent:
         err.print(f"endpoints: {spent}", highlight=False)
-    left_out = (
-        f", {len(rows) - written:,} left out without a third user" if written < len(rows) else ""
-    )
+    without = int(rows.no_stranger.sum())
+    left_out = f"; left out, without a third user: {without:,}" if without else ""
     show_text(
-        f"{output}: {written:,} pairs of {pairs.name} under {context}{left_out}\n"
+        f"{output}: {len(rows) - without:,} pairs of {pairs.name} under {shown.spec}{left_out}\n"
         f"score:  rewardbench --model MODEL --dataset {quote(str(output))} --load_json"
     )
+
+
+def _lines(rows: ContextRows) -> Iterator[dict[str, Any]]:
+    """Yield each pair, its texts as whole conversations.
+
+    Their program takes a bare text beside a prompt of messages alone, and with `datasets` from 4 on
+    it takes none. It reads a turn's place for its role.
+    """
+    rows.prepare()
+    for row in range(len(rows)):
+        slate, pair = rows.slate(row), rows.questions[row // rows.draws]
+        if rows.no_stranger[row]:
+            continue
+        prompt = render(slate.question, slate.shown)
+        turns = [{"role": turn.role, "content": turn.content} for turn in prompt]
+        if any(turn["role"] != ROLES[k % 2] for k, turn in enumerate(turns)):
+            raise BenchmarkError(
+                f"row {rows.id(row)!r}: its turns are not user, assistant, user …, the only ones "
+                "that RewardBench reads; leave the row out"
+            )
+        assert isinstance(pair, PreferencePair), "need_pairs says so"
+        texts = pair.chosen, pair.rejected
+        closed = ([*turns, {"role": "assistant", "content": text}] for text in texts)
+        line = as_text(prompt), *closed, rows.id(row), slate.prompt_key, pair.subset
+        yield dict(zip(FIELDS, line, strict=True))

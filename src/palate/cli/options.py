@@ -49,6 +49,10 @@ Scorers = Annotated[
     list[str],
     named(SCORERS)(rich_help_panel="What is run", help="Scorer; may be repeated."),
 ]
+OneScorer = Annotated[str, named(SCORERS)(rich_help_panel="What is run", help="Scorer.")]
+OneContext = Annotated[
+    str, named(CONTEXTS)(rich_help_panel="What is run", help="What is shown of the user.")
+]
 Contexts = Annotated[list[str], _context()]
 UsualContexts = Annotated[
     list[str] | None,

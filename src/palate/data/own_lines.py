@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -22,26 +21,16 @@ def need_own_lines(path: Path, fields: Collection[str]) -> None:
     """
     if path.suffix != ".jsonl":
         raise UsageError(f"-o {path}: expected a name that ends in .jsonl")
-    if not path.exists() and not path.is_symlink():
-        return
     try:
-        first = [row for _, row in islice(read_jsonl(path), 1)]
+        first = next(read_jsonl(path), (1, None))[1] if path.exists() else dict.fromkeys(fields)
     except DataError:  # such as a folder
-        first = [None]
-    if not all(isinstance(row, dict) and row.keys() == set(fields) for row in first):
+        first = None
+    if not isinstance(first, dict) or first.keys() != set(fields):
         raise UsageError(f"-o {path}: is there and is not palate's; choose another name")
 
 
-def write_lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> int:
-    """Write one JSON document a line, and return how many; raises `ResourceError`."""
-    count = 0
-
-    def lines() -> Iterable[str]:
-        nonlocal count
-        for row in rows:
-            count += 1
-            yield json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n"
-
+def write_lines(rows: Iterable[Mapping[str, Any]], path: Path) -> None:
+    """Write one JSON document a line; raises `ResourceError` where it cannot."""
+    lines = (json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows)
     with writing(path):
-        write_whole(path, lines(), "surrogatepass")
-    return count
+        write_whole(path, lines, "surrogatepass")

@@ -23,8 +23,14 @@ from palate.evaluation.states import (
     with_states,
 )
 from palate.evaluation.summary import concordance, summarise
-from palate.evaluation.undecided import JOURNAL
-from palate.evaluation.verdict_rows import row_of, verdict_rows
+from palate.evaluation.undecided import JOURNAL, beside
+from palate.evaluation.verdict_rows import (
+    combined,
+    need_replies,
+    row_of,
+    verdict_rows,
+    void_reason,
+)
 from palate.evaluation.work import Start, Work, silent
 from palate.records import Progress
 
@@ -44,6 +50,8 @@ __all__ = [
     "Twice",
     "Work",
     "adapt_to",
+    "beside",
+    "combined",
     "concordance",
     "evaluate",
     "evaluated",
@@ -51,6 +59,7 @@ __all__ = [
     "history_of",
     "make_rows",
     "need_choices",
+    "need_replies",
     "no_user_keys",
     "not_applicable",
     "own_user_keys",
@@ -63,6 +72,7 @@ __all__ = [
     "summarise",
     "user_keys_fn",
     "verdict_rows",
+    "void_reason",
     "with_shots",
     "with_states",
 ]

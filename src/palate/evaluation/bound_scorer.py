@@ -116,6 +116,8 @@ class BoundScorer:
         result's identity, `more` what is hashed beside it.
         """
         computation = self.computation(rows)
+        if need_any := getattr(self.scorer, "need_any", None):
+            need_any(rows.slate(row) for row in range(len(rows)))
         place, settings, details = self.work.place, self.work.settings, computation.details[0]
         with ExitStack() as stack:
             folder = journal = None

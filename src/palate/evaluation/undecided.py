@@ -12,7 +12,7 @@ import numpy as np
 from palate.evaluation.bound_scorer import BoundScorer
 from palate.evaluation.context_rows import NOBODY_LIVE, ContextRows
 from palate.evaluation.verdict_rows import undecided_rows
-from palate.records import Progress
+from palate.records import PreferencePair, Progress
 from palate.runs import Journal, Verdicts
 
 JOURNAL = "undecided.journal.jsonl"
@@ -26,6 +26,21 @@ class UndecidedRows(NamedTuple):
     outages: int
 
 
+def beside(job: BoundScorer, rows: tuple[PreferencePair, ...]) -> BoundScorer:
+    """Return the same for undecided rows, beside those that a run evaluates."""
+    pairs = replace(
+        job.pairs,
+        rows=rows,
+        undecided=(),
+        mirrored=False,
+        everyone=(*job.pairs.everyone, *job.pairs.rows),
+    )
+    seed, keys, draws = job.work.settings.seed, job.rows.user_keys, job.rows.state_draws
+    return replace(
+        job, pairs=pairs, rows=ContextRows(pairs, job.context, seed, keys, draws, NOBODY_LIVE)
+    )
+
+
 def score_undecided(job: BoundScorer, folder: Path | None, progress: Progress) -> UndecidedRows:
     """Score the undecided rows of a run that are rated, as the run's own rows are.
 
@@ -36,30 +51,16 @@ def score_undecided(job: BoundScorer, folder: Path | None, progress: Progress) -
     undecided = job.pairs.undecided_to_rate
     if not undecided:
         return UndecidedRows(None, 0)
-    pairs = replace(
-        job.pairs,
-        rows=undecided,
-        undecided=(),
-        mirrored=False,
-        everyone=(*job.pairs.everyone, *job.pairs.rows),
-    )
-    rows = ContextRows(
-        pairs,
-        job.context,
-        job.work.settings.seed,
-        job.rows.user_keys,
-        job.rows.state_draws,
-        NOBODY_LIVE,
-    )
-    beside = replace(job, pairs=pairs, rows=rows)
+    job = beside(job, undecided)
+    rows = job.rows
     if job.judges or rows.draws > 1:
-        return UndecidedRows(Verdicts(undecided_rows(beside, ())), 0)
+        return UndecidedRows(Verdicts(undecided_rows(job, ())), 0)
     with ExitStack() as stack:
         journal = None
         if folder is not None:
             journal = stack.enter_context(Journal(folder / JOURNAL))
-        passes = beside.computation(rows).run(journal, job.work.root, progress)
+        passes = job.computation(rows).run(journal, job.work.root, progress)
     if job.work.shard is not None:  # the last command reads what it journalled
         return UndecidedRows(None, 0)
     outages = np.logical_or.reduce([results.outages for results in passes])
-    return UndecidedRows(Verdicts(undecided_rows(beside, passes)), int(outages.sum()))
+    return UndecidedRows(Verdicts(undecided_rows(job, passes)), int(outages.sum()))

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
 
+import numpy as np
+
+from palate.errors import EndpointError
 from palate.evaluation.bound_scorer import BoundScorer
 from palate.execution import Results
 from palate.records import (
@@ -102,26 +105,46 @@ def _judged(
     job: BoundScorer, row: int, passes: Sequence[Results], place: int
 ) -> tuple[Verdict, Scores | None]:
     # `place` is where the passes hold the row.
-    rows, info = job.rows, job.info
-    position = rows.chosen_position(row)
-    if rows.no_stranger[row]:
-        return Verdict(outcome=Outcome.UNSCORED, reason=NO_STRANGER), None
-    if info.needs_shown and not (rows.parts[row] and passes[0].parts_of(place)):
-        return Verdict(outcome=Outcome.UNSCORED, reason="nothing shown"), None
+    info, position = job.info, job.rows.chosen_position(row)
+    if reason := void_reason(job, row, passes, place):
+        return Verdict(outcome=Outcome.UNSCORED, reason=reason), None
     if job.judges:
         (judgement,) = passes[0].judgements(place)
         verdict = judgement.verdict(position)
         if info.votes and verdict.margin is not None:
             return Verdict.of_share((1 + verdict.margin) / 2), None
         return _by_protocol(verdict, info), None
-    combine: Combine = getattr(job.scorer, "combine", itemgetter(0))
-    scores = combine([results.scores(place) for results in passes])
+    scores = combined(job, passes, place)
     first, second = scores.values
     if first is None or second is None:
         reason = scores.reason(0) or scores.reason(1) or "no score"
         return Verdict(outcome=Outcome.UNSCORED, reason=reason), scores
     verdict = Judgement(margin=margin_of(first, second)).verdict(position)
     return _by_protocol(verdict, info), scores
+
+
+def need_replies(spec: str, passes: Sequence[Results], what: str) -> None:
+    """Raise `EndpointError` where the outside world failed."""
+    lost = int(np.logical_or.reduce([results.outages for results in passes]).sum())
+    if lost:
+        raise EndpointError(
+            f"{spec}: {lost} {what} were not scored (the endpoint did not answer, or the cost cap "
+            "is reached); what came is kept, run the same command again"
+        )
+
+
+def void_reason(job: BoundScorer, row: int, passes: Sequence[Results], place: int) -> str | None:
+    """Return why a row has no score, whatever was computed; `place` is where the passes hold it."""
+    if job.rows.no_stranger[row]:
+        return NO_STRANGER
+    shown = job.rows.parts[row] and passes[0].parts_of(place)
+    return "nothing shown" if job.info.needs_shown and not shown else None
+
+
+def combined(job: BoundScorer, passes: Sequence[Results], place: int) -> Scores:
+    """Return the scores of a row, made of what each of the scorer's computations gave."""
+    combine: Combine = getattr(job.scorer, "combine", itemgetter(0))
+    return combine([results.scores(place) for results in passes])
 
 
 def _rated(pair: PreferencePair, chosen_position: int, scores: Scores | None) -> RatedPair | None:

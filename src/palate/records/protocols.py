@@ -132,6 +132,7 @@ class Scorer(Protocol):
       `info.cuts`, it takes `dropped` too: what an earlier call dropped of the same slate.
     - `score_prepared(prepared)`, or `judge_prepared(prepared)`: as `score` or `judge`, which are
       then `prepare` and this in a row.
+    - `need_any(slates)`: called with all slates of a run; raises `UsageError` where none is known.
     """
 
     def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:

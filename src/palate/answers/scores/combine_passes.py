@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
-from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
 
 from palate.answers.samples import Samples
-from palate.answers.scores.slates import SampleRows
-from palate.evaluation import Computation
+from palate.answers.scores.slates import TextRows
+from palate.evaluation import BoundScorer, combined, void_reason
 from palate.execution import Results
-from palate.records import NO_STRANGER, Judge, Judgement
+from palate.records import Judgement
 
 Doubles = NDArray[np.float64]
 ScoreByText = dict[str, float | str]
@@ -24,26 +23,22 @@ EMPTY = "empty, and no other answer of the row has a score"
 
 
 def gather(
-    work: Computation, sampled: SampleRows, samples: Samples, passes: Sequence[Results]
+    job: BoundScorer, sampled: TextRows, samples: Samples, passes: Sequence[Results]
 ) -> list[list[float | str]]:
     """Return the score of every sample, or why it has none (rows × N).
 
     An empty answer is below all others of its row that have a score; where a row has empty answers
     only, they tie.
     """
-    judged = isinstance(work.scorer, Judge)
-    needs_shown = work.info[0].needs_shown
     rows = []
     for row, listed in enumerate(samples.of_row):
         texts = sampled.texts[row]
-        if sampled.rows.no_stranger[row]:
-            by_text: ScoreByText = dict.fromkeys(texts, NO_STRANGER)
-        elif needs_shown and not (sampled.rows.parts[row] and passes[0].parts_of(row)):
-            by_text = dict.fromkeys(texts, NOTHING_SHOWN)
-        elif judged:
+        if reason := void_reason(job, row, passes, row):
+            by_text: ScoreByText = dict.fromkeys(texts, reason)
+        elif job.judges:
             by_text = _compared(texts, passes[0].judgements(row))
         else:
-            by_text = _scored(work, texts, row, passes)
+            by_text = _scored(job, texts, row, passes)
         known = [value for value in by_text.values() if not isinstance(value, str)]
         lowest: float | str = 0.0 if not texts else EMPTY
         if known:
@@ -55,10 +50,9 @@ def gather(
 
 
 def _scored(
-    work: Computation, texts: Sequence[str], row: int, passes: Sequence[Results]
+    job: BoundScorer, texts: Sequence[str], row: int, passes: Sequence[Results]
 ) -> ScoreByText:
-    combine = getattr(work.scorer, "combine", itemgetter(0))
-    scores = combine([results.scores(row) for results in passes])
+    scores = combined(job, passes, row)
     return {
         text: (scores.reason(k) or "no score") if value is None else float(np.float32(value))
         for k, (text, value) in enumerate(zip(texts, scores.values, strict=True))

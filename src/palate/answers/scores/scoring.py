@@ -11,14 +11,15 @@ from palate.answers.drawing import refuse_draws
 from palate.answers.samples import Samples
 from palate.answers.scores.combine_passes import gather
 from palate.answers.scores.result import SampleScores, ScoreRow, ScoresSummary
-from palate.answers.scores.slates import SampleRows
+from palate.answers.scores.slates import TextRows
 from palate.benchmarks import Dataset
-from palate.errors import EndpointError, UsageError
+from palate.errors import UsageError
 from palate.evaluation import (
     BoundScorer,
     Progress,
     Work,
     need_choices,
+    need_replies,
     not_applicable,
     refuse,
     spec_of,
@@ -85,17 +86,12 @@ def score_samples(
         raise UsageError(f"{spec}: a judge compares two answers; draw more than one (-n)")
     if samples.rows != tuple(row.id for row in pairs.rows):
         raise UsageError(f"{samples.policy}: samples of other rows than those of {pairs.name}")
-    sampled, name = SampleRows(job.rows, samples), f"{spec} {job.context.spec}"
+    sampled, name = TextRows(job.rows, samples.texts), f"{spec} {job.context.spec}"
     identity = {"rows": samples.content, "revision": pairs.content_hash}
     computed = job.computed(sampled, SampleScores.kind, progress, identity, name=name)
     with computed as (computation, passes, folder):
-        lost = int(sum(one.outages.sum() for one in passes))
-        if lost:
-            raise EndpointError(
-                f"{spec}: {lost} answers were not scored (the endpoint did not answer, or the cost "
-                "cap is reached); what came is kept, run the same command again"
-            )
-        scored = _rows(pairs, samples, gather(computation, sampled, samples, passes))
+        need_replies(spec, passes, "answers")
+        scored = _rows(pairs, samples, gather(job, sampled, samples, passes))
         summary = ScoresSummary(
             benchmark=pairs.name,
             scorer=spec,

@@ -1,21 +1,18 @@
-"""The different answers to every row as one slate: what N answers share is read once."""
+"""All texts of a row as one slate: what N answers share is read once."""
 
 from __future__ import annotations
 
-from palate.answers.samples import Samples
+from collections.abc import Sequence
+
 from palate.evaluation.context_rows import ContextRows
 from palate.records import Slate
 
 
-class SampleRows:
-    """Each row with its different answers as candidates, in the order they were drawn."""
+class TextRows:
+    """Each row with texts given for it as candidates, such as answers that were drawn."""
 
-    def __init__(self, rows: ContextRows, samples: Samples) -> None:
-        self.rows = rows
-        self.texts: list[tuple[str, ...]] = [
-            tuple(dict.fromkeys(one.text for one in own if one.text.strip()))
-            for own in samples.of_row
-        ]
+    def __init__(self, rows: ContextRows, texts: Sequence[tuple[str, ...]]) -> None:
+        self.rows, self.texts = rows, texts
 
     def __len__(self) -> int:
         return len(self.texts)

@@ -12,6 +12,7 @@ from typing import Any
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
+from palate.data import write_lines
 from palate.errors import UsageError
 from palate.files import whole_file, write_whole
 from palate.trainers.export.plan import ExportPlan
@@ -27,7 +28,7 @@ def write_files(plan: ExportPlan, target: ExportTarget, folder: Path) -> None:
     """
     for name, rows in (("train", plan.rows.train), ("heldout", plan.rows.held_out)):
         lines = (target.columns(row, k, plan) for k, row in enumerate(rows))
-        write = write_parquet if target.data == "parquet" else write_json_lines
+        write = write_parquet if target.data == "parquet" else write_lines
         write(lines, folder / f"{name}.{target.data}")
     known = {
         "plan": plan,
@@ -63,11 +64,6 @@ def updates_in_words(plan: ExportPlan, target: ExportTarget) -> str | None:
         rows = f"{rest} row{'' if rest == 1 else 's'}"
         counted += f", and one of {rows}" if target.keeps_rest else f", {rows} left out"
     return f"{counted}; for more: {target.start} {target.more}"
-
-
-def write_json_lines(rows: Iterable[Mapping[str, Any]], path: Path) -> None:
-    """Write one JSON document a line."""
-    write_whole(path, (json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
 
 
 def write_parquet(rows: Iterable[Mapping[str, Any]], path: Path) -> None:

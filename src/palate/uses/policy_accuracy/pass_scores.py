@@ -9,8 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from palate.errors import EndpointError
-from palate.evaluation import BoundScorer
+from palate.evaluation import BoundScorer, need_replies
 from palate.execution import Results
 from palate.metrics.arrays import row_means
 from palate.metrics.policy import PolicyScores, Reading
@@ -47,12 +46,7 @@ def columns(job: BoundScorer, passes: Sequence[Results]) -> PassScores:
     """Gather what is known of every pair; raises `EndpointError` where an endpoint was silent."""
     scorer, rows, info = job.scorer, job.rows, job.info
     assert isinstance(scorer, SteeredPolicy)
-    lost = int(np.logical_or.reduce([results.outages for results in passes]).sum())
-    if lost:
-        raise EndpointError(
-            f"{job.spec}: {lost} rows were not scored (the endpoint did not answer, or the cost "
-            "cap is reached); what came is kept, run the same command again"
-        )
+    need_replies(job.spec, passes, "rows")
     reasons: Counter[str] = Counter()
     by_row = []
     for row in range(len(rows)):
