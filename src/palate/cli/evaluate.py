@@ -25,7 +25,9 @@ from palate.comparison import (
     ratings_of,
     run_grid,
 )
-from palate.errors import EndpointError, UnscoredError
+from palate.comparison.lacking import write_lacking
+from palate.engines.http.batch_files import RequestFile
+from palate.errors import EndpointError, UnscoredError, UsageError
 from palate.evaluation import Twice, Work, with_shots
 from palate.records import Settings
 from palate.reports import (
@@ -79,7 +81,9 @@ def evaluate(
     posts are shown nothing, five posts of theirs, and as many words of a stranger.
     """
     by, rated = reported.by or [], reported.target is flags.Target.RATING
-    settings = computing.settings()
+    settings, requests = computing.settings(), computing.request_file()
+    if dry_run and requests is not None:
+        raise UsageError("--dry-run writes nothing: leave it out beside --requests")
     pair_sets = loading.load_all(benchmark, computing.seed)
     for pairs in pair_sets:
         _say_what_was_left_out(pairs)
@@ -96,6 +100,8 @@ def evaluate(
         if dry_run:
             _print_plan(cells, output, session, settings)
             return
+        if requests is not None and _written(cells, work, requests):
+            return
         with bars(session.ledger.progress) as shown:
             grid = run_grid(
                 cells, work.telling(shown.start), Twice(computing.noise_rows, computing.ask_again)
@@ -110,6 +116,21 @@ def evaluate(
     _refuse_nothing(grid)
     if reported.strict and any(run.summary.unscored for run in grid.runs):
         raise typer.Exit(1)
+
+
+def _written(cells: Sequence[PlannedCell], work: Work, requests: RequestFile) -> bool:
+    """Write what the cache lacks, say it, and tell whether that was anything."""
+    ledger = work.session.ledger
+    with bars(ledger.progress) as shown:
+        waiting = write_lacking(cells, work.telling(shown.start), requests)
+    said = [f"{it.requests:,} requests in {it.path} ({it.asks})" for it in requests.batches]
+    said = [*(said or ["nothing lacks"]), f"{ledger.cached:,} replies were in the cache"]
+    if waiting:
+        said.append(f"{_number(waiting, 'run')} will ask more when these are answered")
+    if requests.batches:
+        said.append("next: palate replies ANSWERS… --cache DIR, then this command again")
+    show_text("; ".join(said))
+    return bool(requests.batches)
 
 
 def _refuse_nothing(grid: Grid) -> None:

@@ -110,11 +110,12 @@ class Computation:
                 self.scorer, number, self.built_from, work.session, work.settings, self.spec
             )
             with ResultIndex(plan) as known:
-                if journal is not None:
-                    for other in result_folders(root) if root is not None else ():
-                        if other / JOURNAL != journal.path and plan.id in passes_of(other):
-                            known.read(other / JOURNAL)
-                    known.read(journal.path, of_this_run=True)  # last, so that its own lines win
+                of_this_run = None if journal is None else journal.path
+                for other in result_folders(root) if root is not None else ():
+                    if other / JOURNAL != of_this_run and plan.id in passes_of(other):
+                        known.read(other / JOURNAL)
+                if of_this_run is not None:
+                    known.read(of_this_run, of_this_run=True)  # last, so that its own lines win
                 results.append(
                     Pass(
                         task,
