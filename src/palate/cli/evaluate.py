@@ -123,14 +123,13 @@ def _written(cells: Sequence[PlannedCell], work: Work, requests: RequestFile) ->
     ledger = work.session.ledger
     with bars(ledger.progress) as shown:
         waiting = write_lacking(cells, work.telling(shown.start), requests)
-    said = [f"{it.requests:,} requests in {it.path} ({it.asks})" for it in requests.batches]
-    said = [*(said or ["nothing lacks"]), f"{ledger.cached:,} replies were in the cache"]
-    if waiting:
-        said.append(f"{_number(waiting, 'run')} will ask more when these are answered")
-    if requests.batches:
-        said.append("next: palate replies ANSWERS… --cache DIR, then this command again")
-    show_text("; ".join(said))
-    return bool(requests.batches)
+    said = [
+        f"{_number(it.requests, 'request')} in {it.path} ({it.asks})" for it in requests.batches
+    ]
+    later = f"; {_number(waiting, 'run')} will ask more when these are answered" if waiting else ""
+    later += "; next: palate replies ANSWERS… --cache DIR, then this command again" if said else ""
+    show_text(f"{'; '.join(said) or 'nothing lacks'}; {ledger.cached:,} from the cache{later}")
+    return bool(said)
 
 
 def _refuse_nothing(grid: Grid) -> None:

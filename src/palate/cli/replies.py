@@ -16,12 +16,7 @@ def keep(
     files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="What batches gave back.")],
     cache: Annotated[Path, typer.Option(help="The folder that was named beside --requests.")],
 ) -> None:
-    """Keep the replies of batches, whose requests `palate evaluate … --requests FILE` wrote.
-
-    Lines may come in any order. Requests without a reply are counted by reason.
-    """
-    replies = ReplyCache(cache.expanduser())
-    replies.check("--cache")
-    kept, lacking = keep_replies(files, replies)
+    """Keep the replies of batches; requests without one are counted by reason."""
+    kept, lacking = keep_replies(files, ReplyCache(cache.expanduser()))
     reasons = ", ".join(f"{n:,} {reason}" for reason, n in lacking.most_common())
-    show_text(f"{kept:,} replies are in {cache}; without a reply: {reasons or 'none'}")
+    show_text(f"kept in {cache}: {kept:,}; without a reply: {reasons or 'none'}")

@@ -110,12 +110,12 @@ class Computation:
                 self.scorer, number, self.built_from, work.session, work.settings, self.spec
             )
             with ResultIndex(plan) as known:
-                of_this_run = None if journal is None else journal.path
+                mine = None if journal is None else journal.path
                 for other in result_folders(root) if root is not None else ():
-                    if other / JOURNAL != of_this_run and plan.id in passes_of(other):
+                    if other / JOURNAL != mine and plan.id in passes_of(other):
                         known.read(other / JOURNAL)
-                if of_this_run is not None:
-                    known.read(of_this_run, of_this_run=True)  # last, so that its own lines win
+                if mine is not None:
+                    known.read(mine, of_this_run=True)  # last, so that its own lines win
                 results.append(
                     Pass(
                         task,

@@ -36,24 +36,18 @@ class Batch:
     requests: int = 0
     inputs: int = 0
 
-    def fits(self, inputs: int, size: int) -> bool:
-        """Tell whether so much has room in it."""
-        return self.inputs + inputs <= MOST_INPUTS and self.stream.tell() + size <= MOST_BYTES
-
 
 class RequestFile(AbstractContextManager["RequestFile"]):
-    """Writes each request once, into files that are there whole or not at all.
+    """Writes each request once, into files that take their places when the context ends well.
 
     `judge.jsonl` is followed by `judge-2.jsonl` and so on where another model is asked, and where a
-    file is full. They take their places when the context ends well; what an earlier call left in
-    further places goes. Raises `UsageError` for a file that is not palate's.
+    file is full; those of an earlier call go. Raises `UsageError` for a file that is not palate's.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.batches: list[Batch] = []
         self._keys: set[str] = set()
-        self._filling: dict[str, Batch] = {}
         self._stack = ExitStack()
         self._place(1)
 
@@ -72,9 +66,9 @@ class RequestFile(AbstractContextManager["RequestFile"]):
         if key in self._keys:
             return
         self._keys.add(key)
-        start = body_of({"custom_id": key, "method": "POST", "url": f"/v1/{path}"})
-        line = start[:-1] + b',"body":' + body + b"}\n"
         asked = json.loads(body)
+        request = {"custom_id": key, "method": "POST", "url": f"/v1/{path}", "body": asked}
+        line = json.dumps(request, separators=(",", ":")).encode() + b"\n"  # without U+2028
         inputs = len(asked.get("input", "1"))
         with writing(self.path, UsageError):
             batch = self._with_room(f"{asked['model']} at {root}{path}", inputs, len(line))
@@ -82,14 +76,12 @@ class RequestFile(AbstractContextManager["RequestFile"]):
         batch.requests, batch.inputs = batch.requests + 1, batch.inputs + inputs
 
     def _with_room(self, asks: str, inputs: int, size: int) -> Batch:
-        batch = self._filling.get(asks)
-        if batch and batch.fits(inputs, size):
-            return batch
+        last = next((batch for batch in reversed(self.batches) if batch.asks == asks), None)
+        if last and last.inputs + inputs <= MOST_INPUTS and last.stream.tell() + size <= MOST_BYTES:
+            return last
         path = self._place(len(self.batches) + 1)
-        batch = Batch(asks, path, self._stack.enter_context(whole_file(path)))
-        self.batches.append(batch)
-        self._filling[asks] = batch
-        return batch
+        self.batches.append(Batch(asks, path, self._stack.enter_context(whole_file(path))))
+        return self.batches[-1]
 
     def _place(self, k: int) -> Path:
         path = self._numbered(k)
@@ -98,8 +90,7 @@ class RequestFile(AbstractContextManager["RequestFile"]):
         return path
 
     def _numbered(self, k: int) -> Path:
-        path = self.path
-        return path if k == 1 else path.with_name(f"{path.stem}-{k}{path.suffix}")
+        return self.path if k == 1 else self.path.with_stem(f"{self.path.stem}-{k}")
 
 
 def _is_ours(path: Path) -> bool:
@@ -134,8 +125,7 @@ def _replies(files: Sequence[Path]) -> Iterator[tuple[str, str, bytes | str]]:
                 raise value
             key = value.get("custom_id") if isinstance(value, dict) else None
             if not (isinstance(key, str) and re.fullmatch(KEY, key)):
-                wrong = "has no `custom_id`" if key is None else "its `custom_id` is no key"
-                raise DataError(f"no reply to a request: {wrong}", file=str(file), line=line)
+                raise DataError("no key of a request", file=str(file), line=line, field="custom_id")
             if "method" in value:
                 raise DataError("a request; name what came back", file=str(file), line=line)
             yield f"{file}:{line}", key, _reply(value.get("response"), value.get("error"))
