@@ -53,7 +53,7 @@ def outcome(root):
 
 
 def run(tmp_path, *words, code=0):
-    done = palate(*words, cwd=tmp_path, PALATE_API_KEY=KEY)
+    done = palate(*words, cwd=tmp_path, PALATE_API_KEY=KEY, PALATE_CACHE=str(tmp_path / "store"))
     assert done.returncode == code, done.stdout + done.stderr
     return done
 
@@ -175,8 +175,8 @@ def test_a_killed_run_leaves_what_was_there(tmp_path, votes, monkeypatch):
         (("--cache", "c", "--requests", "votes.jsonl"),
          "--requests votes.jsonl: exists and is no request file of palate's"),
         (("--cache", "c", "--requests", "."), "Is a directory"),
-        (("--cache", "c", "-s", f"classifier:api:r?base_url={DEAD}&server=openrlhf"),
-         "get_reward: no batch takes that; leave out --requests"),
+        (("--cache", "c", "-s", "classifier:api:r?base_url=http://127.0.0.1:9&server=vllm"),
+         "classify: no batch takes that; leave out --requests"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_meant_is_one_line_and_exit_2(tmp_path, votes, words, said):

@@ -110,7 +110,7 @@ def embedding(path, body):
 
 
 def test_embeddings_are_written_all_and_read_from_their_replies(tmp_path: Path) -> None:
-    items = [plain_item("x" * (k + 1)) for k in range(600)]
+    items = [plain_item("", "x" * (k + 1)) for k in range(600)]
     spec = "api:m?base_url=http://127.0.0.1:9/v1"
     sizes = []
     for _ in range(3):
