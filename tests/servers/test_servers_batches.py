@@ -21,7 +21,7 @@ def margins(root):
 
 
 def test_replies_of_a_batch_are_those_of_this_process(tiny, tmp_path):
-    rows = "-b", "tasting", "-c", "profile:2", "--limit", "2"
+    rows = "-b", "tasting", "-c", "profile:1", "--limit", "1"
     judge = f"judge:api:{NAME}?base_url={NOBODY}&verdict=logits"
     asked = "evaluate", *rows, "-s", judge, "--cache", "replies", "-o", "remote"
     written = palate(*asked, "--requests", "judge.jsonl", cwd=tmp_path)

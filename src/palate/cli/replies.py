@@ -13,7 +13,7 @@ from palate.engines.http.batch_files import keep_replies
 
 
 def keep(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE…", help="What batches gave back.")],
+    files: Annotated[list[Path], typer.Argument(metavar="FILE", help="What batches gave back.")],
     cache: Annotated[Path, typer.Option(help="The folder that was named beside --requests.")],
 ) -> None:
     """Keep the replies of batches; requests without one are counted by reason."""

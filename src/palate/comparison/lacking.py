@@ -25,8 +25,7 @@ def write_lacking(cells: Sequence[PlannedCell], work: Work, requests: RequestFil
             try:
                 job = BoundScorer.of(cell.scorer, cell.benchmark, cell.context, work)
                 computation = job.computation(job.rows)  # plans, so contexts' texts are written
-                embedders = [each.get("embedders", ()) for each in computation.details]
-                if cell.asks or any("api:" in name for names in embedders for name in names):
+                if cell.asks or "api:" in str([it.get("embedders") for it in computation.details]):
                     computation.run(None, work.root, progress)
                     if cell.rate_undecided:
                         score_undecided(job, None, progress)

@@ -25,8 +25,7 @@ class ReplyCache(Documents):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.afresh = False
-        self.requests: RequestFile | None = None
-        """Where requests without a reply are written; None where they are sent."""
+        self.requests: RequestFile | None = None  # written there where it is one, and not sent
 
     def get(self, key: str) -> bytes | None:
         """Return a reply; None where there is none, or it is to be asked for afresh."""
