@@ -315,7 +315,7 @@ class Dataset:
             return self
         drawn = rng("limit", seed, len(units)).permutation(len(units))[:n]
         keep = sorted(i for unit in drawn for i in units[int(unit)])
-        kept = tuple(self.rows[i] for i in keep)
+        drawn_rows = tuple(self.rows[i] for i in keep)
 
         def some(ties: tuple[PreferencePair, ...]) -> tuple[PreferencePair, ...]:
             order = rng("limit", "undecided", seed, len(ties)).permutation(len(ties))
@@ -323,7 +323,7 @@ class Dataset:
 
         return replace(
             self,
-            rows=kept,
+            rows=drawn_rows,
             limited=n,
             everyone=(*self.everyone, *self.rows),
             undecided=some(self.undecided),

@@ -48,17 +48,17 @@ def _ballot(row: Row, people: Mapping[str, Row]) -> Ballot:
     if not isinstance(turns, list) or not all(isinstance(turn, Mapping) for turn in turns):
         raise DataError("expected a list of objects", field=HISTORY)
     opening = {f"{HISTORY}[{k}]": turn for k, turn in enumerate(turns) if turn.get("turn") == 0}
-    asked = [t for turn in opening.values() if turn.get("role") == "user" and (t := _text(turn))]
+    prompts = [t for turn in opening.values() if turn.get("role") == "user" and (t := _text(turn))]
     given = {place: turn for place, turn in opening.items() if turn.get("role") == "model"}
     chosen = [place for place, turn in given.items() if turn.get("if_chosen") is True]
-    if len(asked) != 1 or len(chosen) != 1:
-        raise DataError(f"turn 0: {len(asked)} prompts, {len(chosen)} choices", field=HISTORY)
+    if len(prompts) != 1 or len(chosen) != 1:
+        raise DataError(f"turn 0: {len(prompts)} prompts, {len(chosen)} choices", field=HISTORY)
     place = person.get("location")
     residence = place.get("reside_country") if isinstance(place, Mapping) else None
     columns = {
         "id": name,
         "user_id": user,
-        "question": asked[0],
+        "question": prompts[0],
         "profile": [{"id": n, "text": text} for n in POSTS if (text := _text(person, n))],
         "traits": {trait: person.get(trait) for trait in TRAITS} | {"residence": residence},
         "rating_scale": [1, 100],

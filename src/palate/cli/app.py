@@ -91,6 +91,7 @@ COMMANDS = {
         "agreement:agreement",
         "How far raters agree with each other, with the gold and with scorers.",
     ),
+    "replies": ("replies:keep", "Keep the replies of batches, whose requests evaluate wrote."),
     "serve": (
         "serve:serve",
         "Serve a scorer as a reward to trainers, over HTTP.",

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 from palate.cli import options as flags
+from palate.engines.http.batch_files import RequestFile
+from palate.errors import UsageError
+from palate.execution import Shard
 from palate.records import Settings
 from palate.session import Session
 
@@ -55,3 +58,21 @@ class ComputingTwice(ComputingLocally):
     shard: flags.Shard = None
     noise_rows: flags.NoiseRows = None
     ask_again: flags.AskAgain = 0.0
+    requests: flags.Requests = None
+
+    def part(self) -> Shard | None:
+        """Return the part that is computed; raises `UsageError` for what does not go with it."""
+        if self.shard is not None and self.retry_unscored:
+            raise UsageError(
+                "--retry-unscored: not with --shard; the command without it asks again"
+            )
+        return None if self.shard is None else Shard.parse(self.shard)
+
+    def request_file(self) -> RequestFile | None:
+        """Return where requests are written; raises `UsageError` for what does not go with it."""
+        if self.requests is not None and self.cache is None:
+            raise UsageError(f"--requests {self.requests}: needs --cache DIR, for the replies")
+        for flag in ("retry_unscored", "ask_again", "max_cost", "engine", "shard"):
+            if self.requests is not None and getattr(self, flag):
+                raise UsageError(f"--requests sends nothing: leave out --{flag.replace('_', '-')}")
+        return None if self.requests is None else RequestFile(self.requests.expanduser())

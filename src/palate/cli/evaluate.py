@@ -26,9 +26,10 @@ from palate.comparison import (
     ratings_of,
     run_grid,
 )
+from palate.comparison.lacking import write_lacking
+from palate.engines.http.batch_files import RequestFile
 from palate.errors import EndpointError, UnscoredError, UsageError
 from palate.evaluation import Twice, Work, with_shots
-from palate.execution import Shard
 from palate.records import Settings
 from palate.reports import (
     Form,
@@ -81,10 +82,9 @@ def evaluate(
     posts are shown nothing, five posts of theirs, and as many words of a stranger.
     """
     by, rated = reported.by or [], reported.target is flags.Target.RATING
-    settings = computing.settings()
-    shard = None if computing.shard is None else Shard.parse(computing.shard)
-    if shard is not None and computing.retry_unscored:
-        raise UsageError("--retry-unscored: not with --shard; the command without it asks again")
+    settings, shard, requests = computing.settings(), computing.part(), computing.request_file()
+    if dry_run and requests is not None:
+        raise UsageError("--dry-run writes nothing: leave it out beside --requests")
     pair_sets = loading.load_all(benchmark, computing.seed)
     for pairs in pair_sets:
         _say_what_was_left_out(pairs)
@@ -102,6 +102,8 @@ def evaluate(
         if dry_run:
             _print_plan(cells, work.place or output, session, settings)
             return
+        if requests is not None and _written(cells, work, requests):
+            return
         twice = Twice(computing.noise_rows, computing.ask_again)
         with bars(session.ledger.progress) as shown:
             grid = run_grid(cells, work.telling(shown.start), twice)
@@ -118,6 +120,20 @@ def evaluate(
     _refuse_nothing(grid)
     if reported.strict and any(run.summary.unscored for run in grid.runs):
         raise typer.Exit(1)
+
+
+def _written(cells: Sequence[PlannedCell], work: Work, requests: RequestFile) -> bool:
+    """Write what the cache lacks, say it, and tell whether that was anything."""
+    ledger = work.session.ledger
+    with bars(ledger.progress) as shown:
+        waiting = write_lacking(cells, work.telling(shown.start), requests)
+    files = [
+        f"{_number(it.requests, 'request')} in {it.path} ({it.asks})" for it in requests.batches
+    ]
+    later = f"; {_number(waiting, 'run')} will ask more when these are answered" if waiting else ""
+    later += "; next: palate replies ANSWERS… --cache DIR, then this command again" if files else ""
+    show_text(f"{'; '.join(files) or 'nothing lacks'}; {ledger.cached:,} from the cache{later}")
+    return bool(files)
 
 
 def _refuse_nothing(grid: Grid) -> None:

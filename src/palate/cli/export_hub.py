@@ -60,13 +60,13 @@ def export_hub(
         )
         entries[model].append(entry)
     file = f"{slug(names[0])}.yaml"
-    made: dict[Path, Any] = {
+    documents: dict[Path, Any] = {
         output / slug(model.replace("/", "--")) / ".eval_results" / file: (
             eval_result_entries_to_yaml(results)
         )
         for model, results in entries.items()
     }
-    made[output / "eval.yaml"] = {
+    documents[output / "eval.yaml"] = {
         "name": names[0],
         "description": "Accuracy of reward models that are shown a part of the user.",
         "evaluation_framework": "palate",
@@ -74,10 +74,10 @@ def export_hub(
     }
     if not entries:
         raise UsageError("no run is of a model on the hub, so there is nothing to write")
-    for path in made:
+    for path in documents:
         if path.exists() and not _is_written_here(path):
             raise UsageError(f"{path}: is there and is not palate's; choose another -o")
-    for path, document in made.items():
+    for path, document in documents.items():
         with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True)

@@ -25,7 +25,7 @@ RARE = (
     *("max_line", "trust_remote_code", "attention", "template_date", "chat_template"),
     *("batch_tokens", "order_as_in_file", "skip_bad_rows", "revision", "source", "engine"),
     *("max_cost", "retry_unscored", "device", "vote", "pairs", "posts", "noise_rows", "ask_again"),
-    *("repeats", "shots", "layout", "columns", "cache", "choices", "split"),
+    *("repeats", "shots", "layout", "columns", "requests", "cache", "choices", "split"),
     *("max_unscored", "save_every", "tensorboard", "value_learning_rate", "gae_lambda"),
     *("clip_range", "kl_target", "warmup", "minibatches", "epochs", "micro_batch"),
     *("answers_per_prompt", "evaluate_on", "evaluations", "raw", "missing_eos", "mirrors"),

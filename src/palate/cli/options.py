@@ -130,6 +130,7 @@ Cache = Annotated[
 MaxCost = Annotated[
     float | None, _endpoint("--max-cost", help="USD that endpoints may cost, in all.")
 ]
+Requests = Annotated[Path | None, _endpoint(help="Write what the cache lacks; send nothing.")]
 Engine = Annotated[
     str | None,
     _local("--engine", help="Where to compute: here (the default) or e.g. ray?workers=4."),

@@ -1,4 +1,4 @@
-"""What a shard of an evaluation has done, and what shards left to the last command."""
+"""Lines that a shard prints when it ends, and the last command of what shards left to it."""
 
 from __future__ import annotations
 

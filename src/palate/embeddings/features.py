@@ -13,6 +13,7 @@ from palate.embeddings.sources import Endpoint, HiddenStates, Sentences, VectorS
 from palate.embeddings.style import Style
 from palate.engines.endpoints.embeddings import EmbeddingEndpoint
 from palate.engines.http import read_endpoint
+from palate.engines.http.request import NotSent
 from palate.errors import SpecError
 from palate.records import Progress, Settings
 from palate.seeding import digest
@@ -75,10 +76,13 @@ class Features:
         store, keys = self._table(source), _keys(source, items)
         first_of = {bytes(keys[k]): k for k in np.flatnonzero(store.find(keys) < 0)[::-1]}
         missing = sorted(first_of.values())
-        done = 0
+        done, lacking = 0, None
         for first in range(0, len(missing), AT_ONCE):
             some = missing[first : first + AT_ONCE]
-            vectors = list(islice(source.vectors([items[k] for k in some]), len(some)))
+            try:
+                vectors = list(islice(source.vectors([items[k] for k in some]), len(some)))
+            except NotSent as error:  # the others are written too
+                lacking, vectors = error, []
             computed = [(some[k], vector) for k, vector in vectors if vector is not None]
             if computed:
                 store.append(
@@ -87,6 +91,8 @@ class Features:
             done += len(some)
             if progress is not None:
                 progress(done, len(missing))
+        if lacking is not None:
+            raise lacking
         return len(missing)
 
     def _read(self, source: VectorSource, items: Sequence[Item]) -> NDArray[np.float32]:

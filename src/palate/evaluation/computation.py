@@ -114,12 +114,13 @@ class Computation:
                 self.scorer, number, self.built_from, work.session, work.settings, self.spec
             )
             with ResultIndex(plan) as known:
-                if journal is not None:
-                    for path in self._others(journal.path, root, plan):
-                        if path != journal.path:
-                            known.read(path)
-                    known.read(journal.path, of_this_run=True)  # last, so that its own lines win
-                each = Pass(
+                mine = None if journal is None else journal.path
+                for path in self._others(mine, root, plan):
+                    if path != mine:
+                        known.read(path)
+                if mine is not None:
+                    known.read(mine, of_this_run=True)  # last, so that its own lines win
+                one_pass = Pass(
                     task,
                     plan,
                     source,
@@ -129,20 +130,21 @@ class Computation:
                     advance=advance,
                     shard=work.shard,
                 )
-                results.append(each.run(runner))
+                results.append(one_pass.run(runner))
                 if journal is not None:
-                    work.counts.setdefault(journal.path.parent, Counter()).update(each.count)
+                    work.counts.setdefault(journal.path.parent, Counter()).update(one_pass.count)
         return results
 
-    def _others(self, path: Path, root: Path | None, plan: WorkPlan) -> Iterator[Path]:
+    def _others(self, path: Path | None, root: Path | None, plan: WorkPlan) -> Iterator[Path]:
         # Journals that may hold lines of a pass: of other work, and of the shards of this one.
         for folder in result_folders(root) if root is not None else ():
             if plan.id in passes_of(folder):
                 yield folder / JOURNAL
         top, place = self.work.root, self.work.place
-        if path.name != JOURNAL and top is not None and place is not None:
-            for other in (top, *sorted(top.glob(f"{SHARDS}/*"))):
-                yield other / path.relative_to(place)
+        if path is None or path.name == JOURNAL or top is None or place is None:
+            return
+        for other in (top, *sorted(top.glob(f"{SHARDS}/*"))):
+            yield other / path.relative_to(place)
 
     def _plans(self) -> list[WorkPlan]:
         top, alone = self.work.root, self.work.shard is None

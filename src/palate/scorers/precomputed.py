@@ -88,16 +88,16 @@ class Precomputed:
         for number, row in read_file(self.file, structured=lists, errors="surrogatepass"):
             if isinstance(row, DataError):
                 raise row
-            theirs = isinstance(row, dict) and "scores_chosen" in row
+            of_rewardbench = isinstance(row, dict) and "scores_chosen" in row
             try:
-                line = ScoreLine.model_validate(_as_ours(row) if theirs else row)
-                if not theirs and rows.setdefault((line.id, line.context), number) < number:
+                line = ScoreLine.model_validate(_as_ours(row) if of_rewardbench else row)
+                if not of_rewardbench and rows.setdefault((line.id, line.context), number) < number:
                     first = rows[line.id, line.context]
                     raise ValueError(f"row {line.id!r} under {line.context} is in line {first} too")
                 self._take(line)
             except ValueError as error:
                 raise DataError(problem_of(error), file=str(self.file), line=number) from None
-            self._contexts |= {} if theirs else {line.context: None}
+            self._contexts |= {} if of_rewardbench else {line.context: None}
         if not self._keys:
             raise DataError("holds no scores", file=str(self.file))
 

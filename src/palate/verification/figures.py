@@ -33,7 +33,7 @@ def figure_problems(
     `data` are the fields that the data tell, where these are there.
     """
     identity, kind = manifest.identity, Spec.parse(manifest.identity["scorer"]).kind
-    made = summarise(
+    recomputed = summarise(
         verdicts,
         **{name: identity[name] for name in ("benchmark", "scorer", "context", "protocol", "seed")},
         **{**{name: getattr(summary, name) for name in (*UNSEEN, *OF_DATA)}, **data},
@@ -44,8 +44,8 @@ def figure_problems(
         unseen.append("whether there is a calibration")
     if kind in WITH_STATES and verdicts.mirrored:
         unseen.append("concordance")
-        made = made.model_copy(update={"concordance": summary.concordance})
-    document = as_document(manifest.kind, made.model_dump(mode="json"))
+        recomputed = recomputed.model_copy(update={"concordance": summary.concordance})
+    document = as_document(manifest.kind, recomputed.model_dump(mode="json"))
     wanted = json.dumps(document, indent=1, ensure_ascii=False).split("\n")
     written = (folder / SUMMARY).read_text(encoding="utf-8").rstrip("\n").split("\n")
     both = enumerate(zip_longest(written, wanted, fillvalue=""), 1)

@@ -44,7 +44,7 @@ def checked_rows(path: Path, checks: Sequence[Check], problems: list[str]) -> It
 def by_numbers(protocol: str) -> Check:
     """Check that a row's verdict follows from its margin, orders, share and scores."""
 
-    def check(at: int, row: VerdictRow) -> str | None:
+    def check(place: int, row: VerdictRow) -> str | None:
         del at
         verdict = Verdict(outcome=Outcome.UNSCORED, reason=row.reason)
         if row.share is not None:
@@ -68,19 +68,21 @@ def by_numbers(protocol: str) -> Check:
 
 
 def by_data(pairs: Dataset, seed: int) -> Check:
-    """Check that a row says what the data say of the pair at its place."""
+    """Check that a row says what the data say of the pair in its place."""
     names = [pair.id for pair in pairs.pairs]
     # What a row says of its pair is the same whatever scores it.
     job = BoundScorer.of("longest", pairs, "none", Work.of(settings=Settings(seed=seed)))
 
-    def check(at: int, row: VerdictRow) -> str | None:
-        if at >= len(names) or row.id != names[at]:
-            return f"the data have {names[at]!r} here" if at < len(names) else "not in the data"
+    def check(place: int, row: VerdictRow) -> str | None:
+        if place >= len(names) or row.id != names[place]:
+            return (
+                f"the data have {names[place]!r} here" if place < len(names) else "not in the data"
+            )
         scores = row.ratings.scores if row.ratings else (None, None)
-        in_order = Scores(values=scores[:: 1 if job.rows.chosen_position(at) == 0 else -1])
-        other = pairs.mirror_rows[at]
+        in_order = Scores(values=scores[:: 1 if job.rows.chosen_position(place) == 0 else -1])
+        other = pairs.mirror_rows[place]
         mirror_of = names[other] if other >= 0 else None
-        expected = row_of(job, at, _verdict_in(row), in_order, mirror_of)
+        expected = row_of(job, place, _verdict_in(row), in_order, mirror_of)
         for name in VerdictRow.model_fields.keys() - {"own_words"}:
             if getattr(row, name) != getattr(expected, name):
                 return f"{name} {getattr(row, name)!r}; the data have {getattr(expected, name)!r}"

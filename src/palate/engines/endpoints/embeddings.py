@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate.engines.http import HttpClient, HttpRequest, HttpSettings, Ledger, ReplyCache, body_of
+from palate.engines.http.request import NOT_SENT, NotSent
 from palate.errors import EngineError
 
 BATCH = 32
@@ -33,17 +34,21 @@ class EmbeddingEndpoint:
 
     def embed(self, texts: Sequence[str]) -> Iterator[tuple[int, NDArray[np.float32]]]:
         """Yield (position, vector) as they come; raises `EngineError` where one does not."""
+        lacking = False
         starts = range(0, len(texts), BATCH)
         posts = (self._post(texts[first : first + BATCH]) for first in starts)
         with closing(self.client.ask(posts)) as outcomes:
             for position, outcome in outcomes:
-                if outcome.value is None:
+                lacking |= outcome.failure == NOT_SENT
+                if outcome.value is None and outcome.failure != NOT_SENT:
                     raise EngineError(
                         f"{self.settings.base_url}: no embedding for {BATCH} texts "
                         f"({outcome.failure}); what came before is kept"
                     )
-                for k, vector in enumerate(outcome.value):
+                for k, vector in enumerate(outcome.value or ()):
                     yield starts[position] + k, vector
+        if lacking:
+            raise NotSent(NOT_SENT)
 
     def _post(self, texts: Sequence[str]) -> HttpRequest[list[NDArray[np.float32]]]:
         body = {"model": self.settings.model, "input": list(texts), "encoding_format": "float"}

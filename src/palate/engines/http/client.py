@@ -30,6 +30,7 @@ from palate.engines.http.refusals import (
 )
 from palate.engines.http.reply_cache import ReplyCache
 from palate.engines.http.request import (
+    NOT_SENT,
     AllRefused,
     FailedReply,
     HttpOutcome,
@@ -157,6 +158,9 @@ class HttpClient:
             if isinstance(outcome, HttpOutcome) and _may_stay(post, outcome):
                 self.ledger.cached += 1
                 return outcome
+            if self.replies.requests is not None:
+                self.replies.requests.add(key, self.settings.root, post.path, post.body)
+                return HttpOutcome(failure=NOT_SENT, outage=True)
         with self.ledger.wanted():
             return await self._ask_again(post, key)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from palate.engines.http.batch_files import RequestFile
 from palate.stores import Documents
 
 
@@ -24,6 +25,7 @@ class ReplyCache(Documents):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.afresh = False
+        self.requests: RequestFile | None = None  # written there where it is one, and not sent
 
     def get(self, key: str) -> bytes | None:
         """Return a reply; None where there is none, or it is to be asked for afresh."""

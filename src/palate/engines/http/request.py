@@ -10,6 +10,7 @@ from palate.engines.http.transport import usage
 from palate.errors import EndpointError
 
 T = TypeVar("T")
+NOT_SENT = "written to the file of requests, not sent"
 
 
 class UnusableReply(Exception):
@@ -26,6 +27,10 @@ class AllRefused(EndpointError):
     def __init__(self, message: str, refusal: Refusal) -> None:
         super().__init__(message)
         self.refusal = refusal
+
+
+class NotSent(EndpointError):
+    """Requests were written to a file instead of being sent."""
 
 
 class HttpRequest(NamedTuple, Generic[T]):

@@ -1,0 +1,143 @@
+"""Files of batches as OpenAI and `vllm run-batch` have them: requests written, replies read."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import IO, Any
+
+from palate.data.jsonl import read_jsonl
+from palate.engines.http.refusals import one_line, read_refusal, status_within
+from palate.engines.http.transport import body_of
+from palate.errors import DataError, UsageError, writing
+from palate.files import whole_file
+from palate.stores import Documents
+
+BATCHED = ("chat/completions", "embeddings")
+MOST_INPUTS, MOST_BYTES = 50_000, 190_000_000
+"""OpenAI takes 50,000 requests, or texts to embed, and 200 MB a file."""
+KEY = "[0-9a-f]{64}"
+START = re.compile(rf'({{"custom_id":"{KEY}","method":"POST","url":"/v1/.*)?\Z'.encode(), re.DOTALL)
+
+
+@dataclass
+class FileOfRequests:
+    """A file of requests: to one model at one address, as providers want it."""
+
+    asks: str
+    path: Path
+    stream: IO[bytes]
+    requests: int = 0
+    inputs: int = 0
+
+
+class RequestFile(AbstractContextManager["RequestFile"]):
+    """Writes each request once, into files that take their places when the context ends well.
+
+    `judge.jsonl` is followed by `judge-2.jsonl` and so on where another model is asked, and where a
+    file is full; those of an earlier call go. Raises `UsageError` for a file that is not palate's.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.batches: list[FileOfRequests] = []
+        self._keys: set[str] = set()
+        self._stack = ExitStack()
+        self._place(1)
+
+    def __exit__(self, *error: Any) -> None:
+        with writing(self.path, UsageError):
+            self._stack.__exit__(*error)
+            k = len(self.batches) + 1
+            while error[0] is None and (path := self._numbered(k)).is_file() and _is_ours(path):
+                path.unlink()
+                k += 1
+
+    def add(self, key: str, root: str, path: str, body: bytes) -> None:
+        """Write a request that is not written yet; raises `UsageError` for what no batch takes."""
+        if path not in BATCHED:
+            raise UsageError(f"{root}{path}: no batch takes that; leave out --requests")
+        if key in self._keys:
+            return
+        self._keys.add(key)
+        asked = json.loads(body)
+        request = {"custom_id": key, "method": "POST", "url": f"/v1/{path}", "body": asked}
+        line = json.dumps(request, separators=(",", ":")).encode() + b"\n"  # without U+2028
+        inputs = len(asked.get("input", "1"))
+        with writing(self.path, UsageError):
+            batch = self._with_room(f"{asked['model']} at {root}{path}", inputs, len(line))
+            batch.stream.write(line)
+        batch.requests, batch.inputs = batch.requests + 1, batch.inputs + inputs
+
+    def _with_room(self, asks: str, inputs: int, size: int) -> FileOfRequests:
+        last = next((batch for batch in reversed(self.batches) if batch.asks == asks), None)
+        if last and last.inputs + inputs <= MOST_INPUTS and last.stream.tell() + size <= MOST_BYTES:
+            return last
+        path = self._place(len(self.batches) + 1)
+        self.batches.append(FileOfRequests(asks, path, self._stack.enter_context(whole_file(path))))
+        return self.batches[-1]
+
+    def _place(self, k: int) -> Path:
+        path = self._numbered(k)
+        if path.exists() and not _is_ours(path):
+            raise UsageError(f"--requests {path}: exists and is no request file of palate's")
+        return path
+
+    def _numbered(self, k: int) -> Path:
+        return self.path if k == 1 else self.path.with_stem(f"{self.path.stem}-{k}")
+
+
+def _is_ours(path: Path) -> bool:
+    with writing(path, UsageError), path.open("rb") as stream:
+        return START.match(stream.read(200)) is not None
+
+
+def keep_replies(files: Sequence[Path], cache: Documents) -> tuple[int, Counter[str]]:
+    """Keep the replies of status 200; return how many, and why the other requests have none.
+
+    A request that failed in one file may have come in another. Raises `DataError`, before anything
+    is kept, for a line that is no reply, and for two different replies to one request.
+    """
+    came: dict[str, bytes] = {}
+    failed: dict[str, str] = {}
+    for place, key, reply in _replies(files):
+        if isinstance(reply, str):
+            failed[key] = reply
+        elif came.setdefault(key, content := sha256(reply).digest()) != content:
+            raise DataError("another reply to this request came before; keep one", file=place)
+    for _, key, reply in _replies(files):
+        if isinstance(reply, bytes):
+            cache.put(key, reply)
+    return len(came), Counter(reason for key, reason in failed.items() if key not in came)
+
+
+def _replies(files: Sequence[Path]) -> Iterator[tuple[str, str, bytes | str]]:
+    # (place, key, reply or the reason why there is none)
+    for file in files:
+        for line, value in read_jsonl(file):
+            if isinstance(value, DataError):
+                raise value
+            key = value.get("custom_id") if isinstance(value, dict) else None
+            if not (isinstance(key, str) and re.fullmatch(KEY, key)):
+                raise DataError("no key of a request", file=str(file), line=line, field="custom_id")
+            if "method" in value:
+                raise DataError("a request; name what came back", file=str(file), line=line)
+            yield f"{file}:{line}", key, _reply(value.get("response"), value.get("error"))
+
+
+def _reply(response: Any, error: Any) -> bytes | str:
+    if not isinstance(response, dict):
+        code = error.get("code") if isinstance(error, dict) else error
+        return one_line(str(code or "no response"), 60)
+    status, body = response.get("status_code"), response.get("body")
+    if status != 200:
+        return read_refusal(int(status or 0), body_of(body or error)).reason
+    if not isinstance(body, dict) or status_within(body) is not None:
+        return "HTTP 200 without a reply"
+    return body_of(body)
