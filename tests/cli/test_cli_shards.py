@@ -80,4 +80,4 @@ def test_a_shard_whose_endpoint_is_down_ends_with_3(tmp_path: Path) -> None:
 def test_unreadable_replies_are_left_to_the_last_command(tmp_path: Path) -> None:
     told = palate(*WORDS, "--shard", "1/2", "--retry-unscored", cwd=tmp_path)
     assert (told.returncode, told.stderr.count("\n")) == (2, 1)
-    assert "--retry-unscored: not with --shard" in told.stderr
+    assert "--shard: leave out --retry-unscored" in told.stderr

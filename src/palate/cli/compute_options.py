@@ -63,9 +63,7 @@ class ComputingTwice(ComputingLocally):
     def part(self) -> Shard | None:
         """Return the part that is computed; raises `UsageError` for what does not go with it."""
         if self.shard is not None and self.retry_unscored:
-            raise UsageError(
-                "--retry-unscored: not with --shard; the command without it asks again"
-            )
+            raise UsageError("--shard: leave out --retry-unscored; the last command asks again")
         return None if self.shard is None else Shard.parse(self.shard)
 
     def request_file(self) -> RequestFile | None:

@@ -45,8 +45,8 @@ def export_rewardbench(
     (pairs,) = loading.load_all([benchmark], seed)
     need_pairs(pairs.rows, pairs.name)
     with Session(cache=cache, max_cost=max_cost) as session, bars(session.ledger.progress):
-        built_context = build_context(context, session, flags.make_settings(seed))
-        rows = make_rows(pairs, built_context, seed=seed)
+        view = build_context(context, session, flags.make_settings(seed))
+        rows = make_rows(pairs, view, seed=seed)
         write_lines(_lines(rows), output)
         spent = session.ledger.line()
     if spent:
@@ -54,7 +54,7 @@ def export_rewardbench(
     without = int(rows.no_stranger.sum())
     left_out = f"; left out, without a third user: {without:,}" if without else ""
     show_text(
-        f"{output}: {len(rows) - without:,} pairs of {pairs.name} under {built_context.spec}{left_out}\n"
+        f"{output}: {len(rows) - without:,} pairs of {pairs.name} under {view.spec}{left_out}\n"
         f"score:  rewardbench --model MODEL --dataset {quote(str(output))} --load_json"
     )
 

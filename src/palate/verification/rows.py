@@ -45,7 +45,7 @@ def by_numbers(protocol: str) -> Check:
     """Check that a row's verdict follows from its margin, orders, share and scores."""
 
     def check(place: int, row: VerdictRow) -> str | None:
-        del at
+        del place
         verdict = Verdict(outcome=Outcome.UNSCORED, reason=row.reason)
         if row.share is not None:
             verdict = Verdict.of_share(row.share)
