@@ -115,6 +115,10 @@ TAMPERING = {
     "an older schema": (manifest(lambda m: m.update(schema=3)), "", "older version"),
     "a seed that is no number": (
         manifest(lambda m: m["identity"].update(seed="x")), "manifest.json: ", "identity (seed"),
+    "a seed below 0": (
+        manifest(lambda m: m["identity"].update(seed=-1)), "manifest.json: ", "identity (seed"),
+    "a day that is none": (
+        manifest(lambda m: m["identity"].update(since=7)), "manifest.json: ", "(since, until: "),
     "no benchmark": (
         manifest(lambda m: m["identity"].pop("benchmark")), "manifest.json: ", "(benchmark: field"),
     "the folder": (renamed, "manifest.json: ", "is the manifest of tasting/"),

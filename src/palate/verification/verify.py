@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from palate.errors import RunError, UsageError
-from palate.records import problem_of
+from palate.records import Settings, problem_of
 from palate.runs import (
     JOURNAL,
     MANIFEST,
@@ -93,6 +93,9 @@ def _identity(folder: Path, manifest: Manifest) -> dict[str, Any]:
     told = manifest.identity
     try:
         known = Identity.model_validate({k: told[k] for k in Identity.model_fields if k in told})
+        Settings(seed=known.seed)
+        if not all(isinstance(told.get(name, ""), str) for name in ("since", "until")):
+            raise ValueError("since, until: input should be a valid string")
     except ValueError as error:
         raise RunError(f"{folder / MANIFEST}: identity ({problem_of(error)})") from error
     place = manifest.folder(Path())
