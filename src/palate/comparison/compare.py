@@ -78,18 +78,13 @@ class Comparison(Tabular):
         given = {(run.cell, run.content_hash) for run in standard}
         worse, compared = [], False
         for group in self.groups:
-            ranked = {
-                place.run.summary.scorer: [
-                    (each.cell, each.content_hash) for each in (place.run, *place.equal)
-                ]
-                for place in group.ranking
-                if place.best is not None
-            }
-            for name, runs in ranked.items():
-                if not given.isdisjoint(runs):
-                    compared |= sum(map(len, ranked.values())) > 1
-                    shown = [test for test in group.tests if is_shown(test)]
-                    worse += [test for test in shown if test.better == name]
+            ranked = [place for place in group.ranking if place.best is not None]
+            for place in ranked:
+                equal = [(each.cell, each.content_hash) for each in (place.run, *place.equal)]
+                if not given.isdisjoint(equal):
+                    compared |= len(ranked) > 1 or len(equal) > 1
+                    name = place.run.summary.scorer
+                    worse += [it for it in group.tests if is_shown(it) and it.better == name]
         if not compared:
             raise ComparisonError(
                 "--fail-if-worse: expected one of the runs that are compared, no baseline, beside "

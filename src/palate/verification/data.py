@@ -10,10 +10,12 @@ from typing import Any
 from palate.benchmarks import Dataset, LoadOptions, find_benchmark, load_benchmark
 from palate.benchmarks.registry import is_path
 from palate.errors import BenchmarkError
-from palate.runs import Summary
 from palate.seeding import canonical_json
 
 BUNDLED = "tasting"
+NAMED = ("split", "limit", "since", "until", "seed")
+HOW_READ = (*NAMED, "columns", "order", "revision", "mirrors")
+"""Fields of an identity that say how the data were read."""
 
 
 class DataOfRuns:
@@ -27,29 +29,29 @@ class DataOfRuns:
         self._name = find_benchmark((named or BUNDLED).partition("?")[0]).name
         self._loaded: dict[str, Dataset] = {}
 
-    def of(self, identity: Mapping[str, Any], summary: Summary) -> Dataset | None:
+    def of(self, identity: Mapping[str, Any], *, bad_rows: bool) -> Dataset | None:
         """Return the rows that a run judges; None where the data were not named.
 
         Raises `BenchmarkError` where another benchmark was named, and what loading raises.
         """
-        full = str(identity["benchmark"])
+        full = identity["benchmark"]
         if full.partition("?")[0] != self._name:
             if self._named is None:
                 return None
             raise BenchmarkError(f"judges {full!r}; -b {self._named} is {self._name!r}")
-        given = self._options
-        options = replace(
-            given,
-            columns=given.columns or identity["columns"],
-            skip_bad_rows=given.skip_bad_rows or summary.bad_rows > 0,
-            order_as_in_file=given.order_as_in_file or "order" in identity,
-            revision=None if self._path or given.source else identity["revision"],
-        )
-        seed = int(identity["seed"])
-        how = {name: identity.get(name) for name in ("split", "limit", "since", "until")}
-        key = canonical_json([full, how, seed, identity["mirrors"], summary.bad_rows > 0])
+        how = {name: identity.get(name) for name in HOW_READ}
+        key = canonical_json([full, how, bad_rows])
         if key not in self._loaded:
+            given = self._options
+            options = replace(
+                given,
+                columns=given.columns or identity["columns"],
+                skip_bad_rows=given.skip_bad_rows or bad_rows,
+                order_as_in_file=given.order_as_in_file or "order" in identity,
+                revision=None if self._path or given.source else identity["revision"],
+            )
+            named: dict[str, Any] = {k: identity.get(k) for k in NAMED}
             self._loaded[key] = load_benchmark(
-                self._path or full, seed=seed, mirrored=identity["mirrors"], options=options, **how
+                self._path or full, mirrored=identity["mirrors"], options=options, **named
             )
         return self._loaded[key]

@@ -9,8 +9,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from palate.evaluation import summarise
-from palate.runs import SUMMARY, Manifest, Summary, Verdicts
-from palate.runs.result import as_document
+from palate.runs import SUMMARY, Manifest, Summary, Verdicts, as_document
 from palate.specs import Spec
 
 UNSEEN = (

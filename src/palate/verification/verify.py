@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from palate.errors import RunError, UsageError
-from palate.runs import JOURNAL, MANIFEST, ROWS, Identity, Run, Summary, Verdicts, read_manifest
-from palate.runs.result import read_content
+from palate.records import Settings, problem_of
+from palate.runs import (
+    JOURNAL,
+    MANIFEST,
+    ROWS,
+    Identity,
+    Manifest,
+    Run,
+    Summary,
+    Verdicts,
+    read_content,
+    read_manifest,
+)
+from palate.runs.run import AGAIN, UNDECIDED
 from palate.verification.afresh import Rescoring
 from palate.verification.data import DataOfRuns
 from palate.verification.figures import figure_problems
-from palate.verification.journal import by_journal
-from palate.verification.rows import by_data, by_numbers, checked_rows
+from palate.verification.rows import by_data, by_journal, by_numbers, checked_rows
 
 
 class CheckedRun(NamedTuple):
@@ -39,13 +50,10 @@ def verify_run(
         manifest = read_manifest(folder)
         if manifest.kind != Run.kind:
             return None
-        identity, place = manifest.identity, manifest.folder(Path())
-        if folder.resolve().parts[-3:] != place.parts:
-            raise RunError(f"{folder / MANIFEST}: is the manifest of {place.as_posix()}")
-        if lacking := Identity.model_fields.keys() - identity.keys():
-            raise RunError(f"{folder / MANIFEST}: its identity lacks {', '.join(sorted(lacking))}")
+        identity = _identity(folder, manifest)
+        manifest = manifest.model_copy(update={"identity": identity})
         summary = read_content(folder, Run.kind, Summary)
-        pairs = data.of(identity, summary)
+        pairs = data.of(identity, bad_rows=summary.bad_rows > 0)
         checks = [by_numbers(identity["protocol"])]
         of_data = {}
         if pairs is None:
@@ -67,12 +75,30 @@ def verify_run(
         if not problems:
             problems, fields = figure_problems(folder, manifest, verdicts, summary, of_data)
             unseen.append(f"of summary.json {', '.join(fields)}")
+            unseen += [name for name in (AGAIN, UNDECIDED) if (folder / name).is_file()]
+            Run.read(folder)  # what lies beside the rows can be read
         if rescoring is not None and not problems:
             if pairs is None:
                 raise UsageError("without the data (-b) nothing is scored afresh")
             wrong = rescoring.problems(manifest, summary, verdicts, pairs)
             problems = [f"{folder / ROWS}:{number}: {what}" for number, what in wrong]
     except UsageError as error:
-        named = str(error).startswith(str(folder))
+        named = isinstance(error, RunError)  # others are of what the manifest says
         problems.append(f"{'' if named else f'{folder / MANIFEST}: '}{error}")
     return CheckedRun(folder, problems, 0 if verdicts is None else len(verdicts), tuple(unseen))
+
+
+def _identity(folder: Path, manifest: Manifest) -> dict[str, Any]:
+    """Return the identity of the run that lies in a folder; raises `RunError` for another's."""
+    told = manifest.identity
+    try:
+        known = Identity.model_validate({k: told[k] for k in Identity.model_fields if k in told})
+        Settings(seed=known.seed)
+        if not all(isinstance(told.get(name, ""), str) for name in ("since", "until")):
+            raise ValueError("since, until: input should be a valid string")
+    except ValueError as error:
+        raise RunError(f"{folder / MANIFEST}: identity ({problem_of(error)})") from error
+    place = manifest.folder(Path())
+    if folder.resolve().parts[-3:] != place.parts:
+        raise RunError(f"{folder / MANIFEST}: is the manifest of {place.as_posix()}")
+    return {**told, **known.model_dump(mode="json")}
