@@ -40,7 +40,7 @@ FULL = {
         "tests/study/test_study_pages_planted.py",
     ),
     "Ray": ("tests/execution/test_execution_ray.py",),
-    "whole runs by files": ("tests/cli/test_cli_batches.py",),
+    "whole runs by files": ("tests/cli/test_cli_batches.py", "tests/cli/test_cli_score.py"),
     "planted worlds": (
         "tests/comparison/test_comparison_planted_noise.py",
         "tests/comparison/test_comparison_redraws.py",

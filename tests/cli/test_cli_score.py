@@ -15,7 +15,8 @@ from pairs import register
 from palate.benchmarks import load_benchmark
 from palate.contexts import build_context
 from palate.evaluation import make_rows
-from palate.records import ScorerInfo, Scores, Settings
+from palate.records import Scorer, ScorerInfo, Scores, Settings, Slate
+from palate.scorers import build_scorer
 from palate.session import default_session
 
 SHOWN = ("-c", "profile:3", "-c", "stranger:3")
@@ -211,6 +212,18 @@ THEIRS = {"key": "k", "chosen": "a", "rejected": "b", "scores_chosen": 1.0, "sco
             [{k: v for k, v in THEIRS.items() if k != "scores_rejected"}],
             "s.jsonl:1: scores.1: input should be a valid number",
         ),
+        (
+            [LINE, {**LINE, "id": "2", "scores": [1, 0.995]}],
+            "s.jsonl:2: score 0.995 of a response that has 2.0",
+        ),
+        (
+            [{**LINE, "scores": [1, 1.004]}, {**LINE, "id": "2", "scores": [1.003, 1]}],
+            "s.jsonl:2: its responses stand in another order than in an earlier line with this key",
+        ),
+        (
+            [{**LINE, "scores": [1, 1.004]}, {**LINE, "id": "2", "scores": [1, 1]}],
+            "s.jsonl:2: its responses stand in another order than in an earlier line with this key",
+        ),
         ([LINE], "holds no prompt of this benchmark under this context (it is of none);"),
     ],
 )
@@ -238,6 +251,39 @@ def test_scores_that_rounding_moved_are_read_and_counted(tmp_path: Path) -> None
         cwd=tmp_path,
     )  # fmt: skip
     assert "; 1 came again, rounded otherwise, and the first counts" in done.stdout
+
+
+@pytest.mark.parametrize("scored", [(1.0, None), (None, 1.0)])
+def test_a_number_counts_before_a_reason(
+    tmp_path: Path, scored: tuple[float | None, float | None]
+) -> None:
+    (row,) = load_benchmark("tasting").rows[:1]
+    key = Slate(question=row.messages, candidates=()).prompt_key
+    rows = [
+        {**LINE, "key": key, "context": f"c{k}", "responses": ["a"], "scores": [value],
+         "reasons": [None if value else "no third user"]}
+        for k, value in enumerate(scored)
+    ]  # fmt: skip
+    spec = f"precomputed:{write(tmp_path / 's.jsonl', rows)}"
+    scorer = build_scorer(spec, default_session(), Settings())
+    assert isinstance(scorer, Scorer)
+    slate = Slate(question=row.messages, candidates=("a",))
+    assert [each.values for _, each in scorer.score([slate])] == [(1.0,)]
+
+
+def test_one_context_by_two_names_is_scored_once(tmp_path: Path) -> None:
+    data = ("-b", "tasting", "-s", "longest", "-c", "profile:3", "-c", "profile:03")
+    palate("score", *data, "-o", "s.jsonl", cwd=tmp_path)
+    assert len(lines(tmp_path / "s.jsonl")) == 96
+
+
+def test_a_recipe_names_a_command_of_two_words_by_a_table_in_a_table(tmp_path: Path) -> None:
+    call = ("export", "rewardbench", "-b", "tasting", "-o", "rb.jsonl")
+    (tmp_path / "palate.toml").write_text('[export.rewardbench]\ncontext = "profile:3"\n')
+    assert "under profile:3" in palate(*call, cwd=tmp_path).stdout
+    (tmp_path / "palate.toml").write_text('["export rewardbench"]\ncontext = "profile:3"\n')
+    done = palate(*call, cwd=tmp_path)
+    assert (done.returncode, "no command 'export rewardbench'" in done.stderr) == (2, True)
 
 
 @pytest.mark.parametrize(

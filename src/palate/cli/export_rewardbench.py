@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from shlex import quote
 from typing import Annotated, Any
 
 import typer
 
-from palate.benchmarks import need_pairs
 from palate.cli import options as flags
 from palate.cli.console import bars, err, show_text
 from palate.cli.data_options import LoadingAnyLayout
@@ -43,13 +42,12 @@ def export_rewardbench(
     """
     need_own_lines(output, FIELDS)
     (pairs,) = loading.load_all([benchmark], seed)
-    need_pairs(pairs.rows, pairs.name)
+    asked = pairs.pairs
     with Session(cache=cache, max_cost=max_cost) as session, bars(session.ledger.progress):
         view = build_context(context, session, flags.make_settings(seed))
         rows = make_rows(pairs, view, seed=seed)
-        write_lines(_lines(rows), output)
-        spent = session.ledger.line()
-    if spent:
+        write_lines(_lines(rows, asked), output)
+    if spent := session.ledger.line():
         err.print(f"endpoints: {spent}", highlight=False)
     without = int(rows.no_stranger.sum())
     left_out = f"; left out, without a third user: {without:,}" if without else ""
@@ -59,7 +57,7 @@ def export_rewardbench(
     )
 
 
-def _lines(rows: ContextRows) -> Iterator[dict[str, Any]]:
+def _lines(rows: ContextRows, pairs: Sequence[PreferencePair]) -> Iterator[dict[str, Any]]:
     """Yield each pair, its texts as whole conversations.
 
     Their program takes a bare text beside a prompt of messages alone, and with `datasets` from 4 on
@@ -67,17 +65,16 @@ def _lines(rows: ContextRows) -> Iterator[dict[str, Any]]:
     """
     rows.prepare()
     for row in range(len(rows)):
-        slate, pair = rows.slate(row), rows.questions[row // rows.draws]
+        slate, pair = rows.slate(row), pairs[row // rows.draws]
         if rows.no_stranger[row]:
             continue
         prompt = render(slate.question, slate.shown)
-        turns = [{"role": turn.role, "content": turn.content} for turn in prompt]
-        if any(turn["role"] != ROLES[k % 2] for k, turn in enumerate(turns)):
+        turns = [turn.model_dump() for turn in prompt]
+        if any(turn.role != ROLES[k % 2] for k, turn in enumerate(prompt)):
             raise BenchmarkError(
                 f"row {rows.id(row)!r}: its turns are not user, assistant, user …, the only ones "
                 "that RewardBench reads; leave the row out"
             )
-        assert isinstance(pair, PreferencePair), "need_pairs says so"
         texts = pair.chosen, pair.rejected
         closed = ([*turns, {"role": "assistant", "content": text}] for text in texts)
         line = as_text(prompt), *closed, rows.id(row), slate.prompt_key, pair.subset

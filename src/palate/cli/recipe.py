@@ -54,7 +54,7 @@ def file_options(
     if USUAL.is_file():
         table: Any = _read(USUAL)
         for name in table:
-            _known(name, commands, f"{USUAL}: no command")
+            _known(name, [each for each in commands if " " not in each], f"{USUAL}: no command")
         for name in command:
             table = table.get(name, {}) if isinstance(table, dict) else table
         for name in (name.split() for name in commands):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections import Counter
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -42,22 +43,20 @@ def score(
     journals = output.with_name(f".{output.name}.journals")
     reasons: Counter[str | None] = Counter()
     with computing.session() as session, bars(session.ledger.progress) as shown:
-        retry = computing.retry_unscored
-        work = Work.of(session, settings, journals, retry_unscored=retry, start=shown.start)
-        jobs = [BoundScorer.of(scorer, pairs, each, work) for each in dict.fromkeys(context)]
-        for job in jobs:
+        work = Work(session, settings, journals, computing.retry_unscored, shown.start)
+        bound = (BoundScorer.of(scorer, pairs, each, work) for each in context)
+        jobs = {job.context.spec: job for job in bound}
+        for job in jobs.values():
             need_scores(job)
 
         def counted() -> Iterator[dict[str, Any]]:
-            for job in jobs:
-                for line in response_lines(job):
-                    reasons.update(line["reasons"])
-                    yield line
+            for line in chain.from_iterable(map(response_lines, jobs.values())):
+                reasons.update(line["reasons"])
+                yield line
 
         write_lines(counted(), output)
-        spent = session.ledger.line()
     shutil.rmtree(journals)
-    if spent:
+    if spent := session.ledger.line():
         err.print(f"endpoints: {spent}", highlight=False)
     scored = reasons.pop(None, 0)
     without = {str(reason): n for reason, n in reasons.items()}

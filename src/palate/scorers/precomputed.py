@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,8 @@ from palate.session import Session
 from palate.specs import Spec
 
 ROUNDING = 2.0**-6
-"""How far two numbers of one response may lie apart, relative or absolute: in half precision
-padding moves them by less."""
+"""How far two numbers of one response may lie apart, relative or absolute, in one order: in half
+precision padding moves them by less."""
 
 
 class ScoreLine(BaseModel):
@@ -66,10 +67,10 @@ class Precomputed:
     def need_any(self, slates: Iterable[Slate]) -> None:
         """Raise `UsageError` where the file holds no prompt of the benchmark under its context."""
         if not any(slate.prompt_key in self._keys for slate in slates):
-            contexts = f" (it is of {', '.join(self._contexts)})" if self._contexts else ""
+            contexts = ", ".join(filter(None, self._contexts)) or "unnamed contexts"
             raise UsageError(
-                f"{self.file}: holds no prompt of this benchmark under this context{contexts}; "
-                "name the data, context and --seed that it was made with"
+                f"{self.file}: holds no prompt of this benchmark under this context (it is of "
+                f"{contexts}); name the data, context and --seed that it was made with"
             )
 
     def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
@@ -83,48 +84,56 @@ class Precomputed:
             yield k, Scores(values=values, reasons=reasons if any(reasons) else ())
 
     def _read(self) -> None:
-        rows: dict[tuple[str, str], int] = {}
+        lines: dict[tuple[str, str], int] = {}
         lists = {"responses", "scores", "reasons"}
         for number, row in read_file(self.file, structured=lists, errors="surrogatepass"):
             if isinstance(row, DataError):
                 raise row
-            of_rewardbench = isinstance(row, dict) and "scores_chosen" in row
             try:
-                line = ScoreLine.model_validate(_as_ours(row) if of_rewardbench else row)
-                if not of_rewardbench and rows.setdefault((line.id, line.context), number) < number:
-                    first = rows[line.id, line.context]
+                line = ScoreLine.model_validate(_as_ours(row, number))
+                first = lines.setdefault((line.id, line.context), number)
+                if first < number:
                     raise ValueError(f"row {line.id!r} under {line.context} is in line {first} too")
                 self._take(line)
             except ValueError as error:
                 raise DataError(problem_of(error), file=str(self.file), line=number) from None
-            self._contexts |= {} if of_rewardbench else {line.context: None}
-        if not self._keys:
+        if not lines:
             raise DataError("holds no scores", file=str(self.file))
 
     def _take(self, line: ScoreLine) -> None:
         self._keys.add(line.key)
+        self._contexts.setdefault(line.context)
         reasons = line.reasons or [None] * len(line.scores)
         if not len(line.responses) == len(line.scores) == len(reasons):
             raise ValueError("expected as many scores, and reasons, as responses")
+        twice = []
         for text, value, reason in zip(line.responses, line.scores, reasons, strict=True):
-            score = (reason or "no score") if value is None else value
             place = digest(line.key, text)
-            first = self._scores.setdefault(place, score)
-            self._differ += first != score
-            if first != score and not _close(first, score):
-                raise ValueError(f"score {score} of a response that has {first} under this key")
+            first = self._scores.setdefault(
+                place, (reason or "no score") if value is None else value
+            )
+            if value is None:
+                continue  # a row without a stranger has the prompt of one to whom nothing is shown
+            if isinstance(first, str):
+                first = self._scores[place] = value
+            if not math.isclose(first, value, rel_tol=ROUNDING, abs_tol=ROUNDING):
+                raise ValueError(f"score {value} of a response that has {first} under this key")
+            twice.append((first, value))
+            self._differ += first != value
+        for (first_a, a), (first_b, b) in combinations(twice, 2):
+            if (a > b, a < b) != (first_a > first_b, first_a < first_b):
+                raise ValueError(
+                    "its responses stand in another order than in an earlier line with this key; "
+                    "score in float32, one text at a time"
+                )
 
 
-def _close(first: float | str, second: float | str) -> bool:
-    if isinstance(first, str) or isinstance(second, str):
-        return False
-    return math.isclose(first, second, rel_tol=ROUNDING, abs_tol=ROUNDING)
-
-
-def _as_ours(row: dict[str, Any]) -> dict[str, Any]:
+def _as_ours(row: Any, number: int) -> Any:
     """Return a line of RewardBench's program as one of palate's."""
+    if not isinstance(row, dict) or "scores_chosen" not in row:
+        return row
     return {
-        **{"key": row.get("key"), "id": "", "context": ""},
+        **{"key": row.get("key"), "id": f"line {number}", "context": ""},
         "responses": [row.get("chosen"), row.get("rejected")],
         "scores": [row["scores_chosen"], row.get("scores_rejected", "")],
     }

@@ -16,7 +16,7 @@ FIELDS = ("id", "context", "key", "responses", "scores", "reasons")
 
 def need_scores(job: BoundScorer) -> None:
     """Raise `UsageError` for a scorer that does not give a prompt's response one number."""
-    if job.judges:
+    if job.judges or job.info.pairs_only:
         raise UsageError(f"{job.spec}: a judge compares two responses and scores none alone")
     if job.info.needs_user:
         raise UsageError(
