@@ -169,6 +169,18 @@ def test_a_row_of_prism_whole(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+def test_responses_of_equal_score_are_a_tie(tmp_path: Path) -> None:
+    lines = [conversation("c1", "ann", "Tea?", "b"), conversation("c2", "ann", "Milk?", "b")]
+    lines[0]["conversation_history"][3]["score"] = 80  # as the chosen one
+    for answer in lines[1]["conversation_history"][1:5]:
+        answer["score"] = None
+    write_prism(tmp_path, lines, [person("ann", "vivid")])
+    loaded = load("prism", tmp_path)
+    assert [pair.id for pair in loaded.rows] == ["c1-1", "c1-4", "c2-1", "c2-3", "c2-4"]
+    assert loaded.ties == 1
+    assert [(pair.id, pair.gold.ratings) for pair in loaded.undecided] == [("c1-3", (80, 80))]
+
+
 def reasons(loaded: Dataset) -> list[tuple[int | None, str | None, str]]:
     return [(bad.line, bad.field, bad.problem) for bad in loaded.bad_rows]
 
@@ -361,7 +373,7 @@ def test_posts_that_quote_their_row_are_left_out_and_counted(
     assert shown["1-2"] == []
     assert shown["2-2"] == ["1", "3"]
     assert shown["3-2"] == ["2"]
-    assert "9 posts that tell of their row are left out" in caplog.text
+    assert "3 posts tell of another choice: left out there" in caplog.text
 
 
 SCRIPT = """

@@ -22,7 +22,8 @@ Ballot = tuple[Row, Mapping[str, tuple[str | None, float | None]], str]
 def ballot_rows(ballot: Ballot) -> Iterator[dict[str, Any] | DataError]:
     """Yield the chosen response against each other one, and an error for what is no pair.
 
-    All rows on a question are of one split; half of all questions, by hash, are `adapt`.
+    All rows on a question are of one split; half of all questions, by hash, are `adapt`. Responses
+    of equal rating are a tie.
 
     >>> asked = {"id": 7, "question": "A drink?"}
     >>> (row,) = ballot_rows((asked, {"a": ("Tea.", 9), "b": ("Milk.", 2)}, "a"))
@@ -43,8 +44,8 @@ def ballot_rows(ballot: Ballot) -> Iterator[dict[str, Any] | DataError]:
             yield DataError("the text of another response" if form else "missing", field=place)
         elif place != chosen:
             forms.add(form)
-            name = f"{columns['id']}-{k}"
-            yield shared | {"id": name, "rejected": text, "rejected_rating": number}
+            name, tie = f"{columns['id']}-{k}", number is not None and number == rating
+            yield shared | {"id": name, "rejected": text, "rejected_rating": number, "tie": tie}
 
 
 def load_ballots(
@@ -72,10 +73,8 @@ def load_ballots(
         ballots[name] = entry
     in_order = (ballots[name] for name in sorted(ballots))
     rows = ((number, row) for ballot, number in in_order for row in ballot_rows(ballot))
-    as_in_file = options.order_as_in_file
-    return collect(
-        chain(bad, rows), str(file), "all", skip_bad_rows=True, order_as_in_file=as_in_file
-    )
+    undated = options.order_as_in_file
+    return collect(chain(bad, rows), str(file), "all", skip_bad_rows=True, order_as_in_file=undated)
 
 
 def read_lines(file: Path, columns: Collection[str], options: LoadOptions) -> Lines:

@@ -52,25 +52,27 @@ def _text(row: Row, column: str) -> str | None:
 
 
 def _with_posts(rows: Sequence[Question]) -> Iterator[Question]:
-    """Give each row what its user wrote of other questions, and no text of its own.
+    """Give a conversation's rows what their user wrote of other prompts, and nothing that tells.
 
     Rows share their posts: rows of the contract would hold a copy each.
     """
-    wrote: dict[str, dict[str, tuple[str, str, Post]]] = defaultdict(dict)
+    conversations: dict[str, list[Question]] = defaultdict(list)
     for row in rows:
-        if row.gold.narrative is not None:
-            post = Post(id=row.id.rpartition("-")[0], text=row.gold.narrative)
-            wrote[row.user_id][post.id] = row.normal_key, normal(post.text), post
+        conversations[row.id.rpartition("-")[0]].append(row)
+    wrote: dict[str, list[tuple[str, str, Post]]] = defaultdict(list)
+    for name, (row, *_) in conversations.items():
+        if (text := row.gold.narrative) is not None:
+            wrote[row.user_id].append((row.normal_key, normal(text), Post(id=name, text=text)))
     left_out = 0
-    for row in rows:
-        key, own = row.normal_key, normal(row.gold.narrative or "")
-        telling = forbidden_texts(row.view)
-        others = [entry for entry in wrote[row.user_id].values() if entry[0] != key]
-        posts = tuple(post for _, text, post in others if text != own and not holds(text, telling))
+    for ballot in conversations.values():
+        key, own = ballot[0].normal_key, normal(ballot[0].gold.narrative or "")
+        telling = tuple({text for row in ballot for text in forbidden_texts(row.view)})
+        others = [(text, post) for asked, text, post in wrote[ballot[0].user_id] if asked != key]
+        posts = tuple(post for text, post in others if text != own and not holds(text, telling))
         left_out += len(others) - len(posts)
-        yield row.model_copy(update={"profile": posts})
+        yield from (row.model_copy(update={"profile": posts}) for row in ballot)
     if left_out:
-        LOG.warning("%s: %d posts that tell of their row are left out", BENCHMARK.name, left_out)
+        LOG.warning("%s: %d posts tell of another choice: left out there", BENCHMARK.name, left_out)
 
 
 BENCHMARK = Benchmark(
