@@ -171,6 +171,7 @@ def test_a_killed_run_leaves_what_was_there(tmp_path, votes, monkeypatch):
         (("--cache", "c", "--ask-again", "0.5"), "leave out --ask-again"),
         (("--cache", "c", "--retry-unscored"), "leave out --retry-unscored"),
         (("--cache", "c", "--engine", "ray?workers=2"), "leave out --engine"),
+        (("--cache", "c", "--shard", "1/2"), "leave out --shard"),
         (("--cache", "c", "--dry-run"), "--dry-run"),
         (("--cache", "c", "--requests", "votes.jsonl"),
          "--requests votes.jsonl: exists and is no request file of palate's"),
@@ -228,6 +229,7 @@ def test_what_has_no_reply_is_counted_by_reason_and_what_came_later_is_kept(tmp_
         line(6, {"status_code": 200, "body": None}),
         line(7, None),
         line(8, {"status_code": 500, "body": {}}),
+        line(9, {"status_code": "200", "body": {}}),
     ]
     write(tmp_path / "errors.jsonl", lines)
     text = f"\ufeff{json.dumps(line(8, {'status_code': 200, 'body': {'é': 1.5}}))}\r\n\r\n"
@@ -237,8 +239,13 @@ def test_what_has_no_reply_is_counted_by_reason_and_what_came_later_is_kept(tmp_
     words = "replies", "errors.jsonl", "late.jsonl.gz", "none.jsonl", "--cache", "replies"
     assert run(tmp_path, *words).stdout == (
         "kept in replies: 1; without a reply: 2 batch_expired, "
-        "2 HTTP 400: unsupported_value (temperature), 2 HTTP 200 without a reply, 1 no response\n"
+        "2 HTTP 400: unsupported_value (temperature), 2 HTTP 200 without a reply, "
+        "1 no response, 1 HTTP 0\n"
     )
     (kept,) = (tmp_path / "replies").rglob("??/*")
     assert kept.read_bytes().endswith('\n{"é":1.5}'.encode())
     assert "cannot be read" in run(tmp_path, "replies", "x", "--cache", "c", code=2).stderr
+    wrong = run(tmp_path, *words[:-1], "none.jsonl", code=2).stderr
+    assert wrong.startswith("palate: --cache none.jsonl: cannot write there")
+    pipe = run(tmp_path, "replies", "/dev/null", "--cache", "c", code=2).stderr
+    assert pipe == "palate: /dev/null: a folder or a pipe; name a file\n"

@@ -35,6 +35,10 @@ def test_shards_say_what_is_done_and_the_last_command_that_nothing_was_left(tmp_
             assert twin.read_bytes() == (run.folder / name).read_bytes()
     compared = palate("compare", "runs", cwd=tmp_path)
     assert compared.stdout.count("longest") == 1
+    verified = palate("verify", "runs", cwd=tmp_path)
+    assert (verified.returncode, "2 passed, 0 refused" in verified.stdout) == (0, True)
+    part = palate("verify", "runs/shards", cwd=tmp_path)
+    assert (part.returncode, "not finished" in part.stdout) == (1, True)
 
 
 def test_more_shards_than_batches_say_that_nothing_is_to_do(tmp_path: Path) -> None:

@@ -16,7 +16,12 @@ def keep(
     files: Annotated[list[Path], typer.Argument(metavar="FILE", help="What batches gave back.")],
     cache: Annotated[Path, typer.Option(help="The folder that was named beside --requests.")],
 ) -> None:
-    """Keep the replies of batches; requests without one are counted by reason."""
-    kept, lacking = keep_replies(files, ReplyCache(cache.expanduser()))
+    """Keep the replies of batches, whose requests evaluate wrote.
+
+    Requests without a reply are counted by reason.
+    """
+    replies = ReplyCache(cache.expanduser())
+    replies.check("--cache")
+    kept, lacking = keep_replies(files, replies)
     reasons = ", ".join(f"{n:,} {reason}" for reason, n in lacking.most_common())
     show_text(f"kept in {cache}: {kept:,}; without a reply: {reasons or 'none'}")

@@ -15,7 +15,8 @@ from palate.cli.console import bars, show_text
 from palate.cli.data_options import LayoutReading
 from palate.cli.flatten import flatten_options
 from palate.errors import RunError, UsageError
-from palate.runs import result_folders
+from palate.execution import SHARDS
+from palate.runs import SUMMARY, result_folders
 from palate.session import Session
 from palate.verification import CheckedRun, DataOfRuns, Rescoring, verify_run
 
@@ -45,7 +46,7 @@ def verify(
     """
     if rescore < 0:
         raise UsageError(f"--rescore {rescore}: expected a number of rows, 0 for none")
-    folders = {path: list(result_folders(path)) for path in runs}
+    folders = {path: [it for it in result_folders(path) if not _is_part(it, path)] for path in runs}
     for path, within in folders.items():
         if not within:
             raise RunError(f"{path}: no run at or under this folder")
@@ -66,6 +67,11 @@ def verify(
     _print_end(checked, others, rescored=rescore > 0)
     if any(run.problems for run in checked):
         raise typer.Exit(1)
+
+
+def _is_part(folder: Path, root: Path) -> bool:
+    """Tell whether this is what a shard left to the command that writes the run."""
+    return SHARDS in folder.relative_to(root).parts and not (folder / SUMMARY).exists()
 
 
 def _print(run: CheckedRun) -> None:

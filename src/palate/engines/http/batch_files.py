@@ -120,6 +120,8 @@ def keep_replies(files: Sequence[Path], cache: Documents) -> tuple[int, Counter[
 def _replies(files: Sequence[Path]) -> Iterator[tuple[str, str, bytes | str]]:
     # (place, key, reply or the reason why there is none)
     for file in files:
+        if file.exists() and not file.is_file():  # a pipe is empty when it is read again
+            raise DataError("a folder or a pipe; name a file", file=str(file))
         for line, value in read_jsonl(file):
             if isinstance(value, DataError):
                 raise value
@@ -137,7 +139,8 @@ def _reply(response: Any, error: Any) -> bytes | str:
         return one_line(str(code or "no response"), 60)
     status, body = response.get("status_code"), response.get("body")
     if status != 200:
-        return read_refusal(int(status or 0), body_of(body or error)).reason
+        number = status if isinstance(status, int) else 0
+        return read_refusal(number, body_of(body or error)).reason
     if not isinstance(body, dict) or status_within(body) is not None:
         return "HTTP 200 without a reply"
     return body_of(body)
