@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import replace
-from functools import partial, wraps
+from functools import partial
 from pathlib import Path
-from typing import ParamSpec
 
 import numpy as np
 
@@ -25,8 +23,6 @@ from palate.execution import Results, build_runner
 from palate.records import Context, Judge, Progress, Scorer, ScorerInfo, Settings
 from palate.runs import Noise, Run, Summary, Verdicts
 from palate.session import Session
-
-P = ParamSpec("P")
 
 
 def evaluate(
@@ -66,7 +62,7 @@ def evaluate(
     build_runner(work.session.engine)  # what cannot be read is refused before anything is loaded
     pairs = dataset_of(benchmark, work.settings.seed)
     need_pairs(pairs.rows, pairs.name)
-    return evaluated(
+    run = evaluated_or_shard(
         scorer,
         pairs,
         context,
@@ -76,6 +72,8 @@ def evaluate(
         progress=progress,
         rate_undecided=rate_undecided,
     )
+    assert run is not None, "a whole work gives a run"
+    return run
 
 
 def evaluated_or_shard(
@@ -131,18 +129,18 @@ def evaluated_or_shard(
     return replace(run, seconds=time.monotonic() - started)
 
 
-def _run_of(compute: Callable[P, Run | None]) -> Callable[P, Run]:
-    @wraps(compute)
-    def computed(*given: P.args, **named: P.kwargs) -> Run:
-        run = compute(*given, **named)
-        assert run is not None, "a shard gives no run"
-        return run
-
-    return computed
-
-
-evaluated = _run_of(evaluated_or_shard)
-"""The same of all of some work, which gives a run."""
+def evaluated(
+    scorer: str | Scorer | Judge,
+    pairs: Dataset,
+    context: str | Context,
+    work: Work,
+    *,
+    progress: Progress | None = None,
+) -> Run:
+    """Evaluate all of one scorer under one context as a part of some work."""
+    run = evaluated_or_shard(scorer, pairs, context, work, progress=progress)
+    assert run is not None, "a shard gives no run"
+    return run
 
 
 def _moved(progress: Progress | None, before: int, done: int, total: int) -> None:
