@@ -16,9 +16,8 @@ from endpoints import Loopback
 from palate.benchmarks import load_benchmark
 from palate.errors import RunError, UsageError
 from palate.evaluation import Twice, Work, evaluate, evaluated_or_shard
-from palate.execution import SHARDS, Shard
+from palate.execution import SHARDS, Shard, build_runner
 from palate.execution import plan as planning
-from palate.execution.runner import LocalRunner
 from palate.runs import Journal, load_all, located_lines, locked
 from palate.session import Session
 
@@ -99,7 +98,7 @@ def test_a_shard_of_an_exact_scorer_does_not_depend_on_how_its_runner_cuts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shard(tmp_path / "a", Flaky(failing=False), 2, 3)
-    monkeypatch.setattr(LocalRunner, "groups_per_batch", lambda self, groups: 7)
+    monkeypatch.setattr(type(build_runner(None)), "groups_per_batch", lambda self, groups: 7)
     shard(tmp_path / "b", Flaky(failing=False), 2, 3)
     assert sorted(keys_in(tmp_path / "a")) == sorted(keys_in(tmp_path / "b"))
 

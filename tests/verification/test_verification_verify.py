@@ -14,7 +14,7 @@ from palate.benchmarks import LoadOptions, load_benchmark
 from palate.data import load_rows
 from palate.errors import SpecError
 from palate.evaluation import evaluate, summarise
-from palate.records import Settings
+from palate.records import Outcome, Settings
 from palate.runs import Run, VerdictRow, Verdicts, load
 from palate.session import default_session
 from palate.verification import DataOfRuns, Rescoring, verify_run
@@ -162,7 +162,7 @@ def forged(folder: Path, share: int = 5) -> None:
     rows = [
         each.model_copy(update={
             "margin": -(each.margin or 0.0),
-            "outcome": {"chosen": "rejected", "rejected": "chosen"}[each.outcome],
+            "outcome": Outcome({"chosen": "rejected", "rejected": "chosen"}[each.outcome]),
         }) if k in turned else each
         for k, each in enumerate(rows)
     ]  # fmt: skip
