@@ -15,10 +15,16 @@ from hypothesis import strategies as st
 from endpoints import FunctionWire, Loopback, client, ok, post, run_virtually
 from palate.engines import Ask, ChatEndpoint
 from palate.engines.endpoints import Sampling, SamplingEndpoint, SamplingRequest, read_reply
-from palate.engines.http import HttpResponse, HttpSettings, Ledger, TransportFailure, body_of
+from palate.engines.http import (
+    HttpResponse,
+    HttpSettings,
+    Ledger,
+    ReplyCache,
+    TransportFailure,
+    body_of,
+)
 from palate.engines.http.events import NoStream, whole_reply
 from palate.records import Message
-from palate.stores import Documents
 
 EVENTS = {"Content-Type": "text/event-stream; charset=utf-8"}
 ABOUT = {"id": "chatcmpl-1", "created": 1, "model": "m"}
@@ -151,7 +157,7 @@ def plain(text, finish="stop", n=1):
 
 def chat(there, tmp_path=None, ledger=None, **how):
     made = HttpSettings(model="m", base_url=f"{there.url}/v1", **{"retries": 1, **how})
-    replies = None if tmp_path is None else Documents(tmp_path)
+    replies = None if tmp_path is None else ReplyCache(tmp_path)
     return ChatEndpoint(made, replies=replies, ledger=ledger)
 
 
