@@ -42,11 +42,11 @@ def export_rewardbench(
     """
     need_own_lines(output, FIELDS)
     (pairs,) = loading.load_all([benchmark], seed)
-    asked = pairs.pairs
+    decided = pairs.pairs
     with Session(cache=cache, max_cost=max_cost) as session, bars(session.ledger.progress):
         view = build_context(context, session, flags.make_settings(seed))
         rows = make_rows(pairs, view, seed=seed)
-        write_lines(_lines(rows, asked), output)
+        write_lines(_lines(rows, decided), output)
     if spent := session.ledger.line():
         err.print(f"endpoints: {spent}", highlight=False)
     without = int(rows.no_stranger.sum())

@@ -22,6 +22,6 @@ def keep(
     """
     replies = ReplyCache(cache.expanduser())
     replies.check("--cache")
-    kept, lacking = keep_replies(files, replies)
+    count, lacking = keep_replies(files, replies)
     reasons = ", ".join(f"{n:,} {reason}" for reason, n in lacking.most_common())
-    show_text(f"kept in {cache}: {kept:,}; without a reply: {reasons or 'none'}")
+    show_text(f"kept in {cache}: {count:,}; without a reply: {reasons or 'none'}")

@@ -90,15 +90,15 @@ def verify_run(
 
 def _identity(folder: Path, manifest: Manifest) -> dict[str, Any]:
     """Return the identity of the run that lies in a folder; raises `RunError` for another's."""
-    told = manifest.identity
+    given = manifest.identity
     try:
-        known = Identity.model_validate({k: told[k] for k in Identity.model_fields if k in told})
+        known = Identity.model_validate({k: given[k] for k in Identity.model_fields if k in given})
         Settings(seed=known.seed)
-        if not all(isinstance(told.get(name, ""), str) for name in ("since", "until")):
+        if not all(isinstance(given.get(name, ""), str) for name in ("since", "until")):
             raise ValueError("since, until: input should be a valid string")
     except ValueError as error:
         raise RunError(f"{folder / MANIFEST}: identity ({problem_of(error)})") from error
     place = manifest.folder(Path())
     if folder.resolve().parts[-3:] != place.parts:
         raise RunError(f"{folder / MANIFEST}: is the manifest of {place.as_posix()}")
-    return {**told, **known.model_dump(mode="json")}
+    return {**given, **known.model_dump(mode="json")}

@@ -66,12 +66,12 @@ class RequestFile(AbstractContextManager["RequestFile"]):
         if key in self._keys:
             return
         self._keys.add(key)
-        asked = json.loads(body)
-        request = {"custom_id": key, "method": "POST", "url": f"/v1/{path}", "body": asked}
+        content = json.loads(body)
+        request = {"custom_id": key, "method": "POST", "url": f"/v1/{path}", "body": content}
         line = json.dumps(request, separators=(",", ":")).encode() + b"\n"  # without U+2028
-        inputs = len(asked.get("input", "1"))
+        inputs = len(content.get("input", "1"))
         with writing(self.path, UsageError):
-            batch = self._with_room(f"{asked['model']} at {root}{path}", inputs, len(line))
+            batch = self._with_room(f"{content['model']} at {root}{path}", inputs, len(line))
             batch.stream.write(line)
         batch.requests, batch.inputs = batch.requests + 1, batch.inputs + inputs
 
