@@ -11,7 +11,7 @@ import typer
 from palate.cli import options as flags
 from palate.cli.completion import named
 from palate.cli.compute_options import ComputingLocally
-from palate.cli.console import bars, err, show
+from palate.cli.console import bars_of, err, show
 from palate.cli.data import contract_row
 from palate.cli.data_options import LoadingAnyLayout
 from palate.cli.flatten import flatten_options
@@ -87,7 +87,7 @@ def audit(
             raise UsageError(f"--kept {kept_file}: is the benchmark itself; name another file")
     settings = computing.settings()
     (pairs,) = loading.load_all([benchmark], computing.seed)
-    with computing.session() as session, bars(session.ledger.progress) as display:
+    with computing.session() as session, bars_of(session.ledger) as display:
         result = audit_pairs(
             pairs,
             adherence=checks.adherence,
@@ -103,8 +103,6 @@ def audit(
             retry_unscored=computing.retry_unscored,
             start=display.start,
         )
-    if spent := session.ledger.line():
-        err.print(f"endpoints: {spent}", highlight=False)
     show(audit_tables(result), form, result.document())
     if kept_file is not None:
         if not result.summary.n_kept:

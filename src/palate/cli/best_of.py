@@ -10,7 +10,7 @@ import typer
 
 from palate.cli import options as flags
 from palate.cli.compute_options import Computing
-from palate.cli.console import bars, err, show
+from palate.cli.console import bars_of, show
 from palate.cli.data_options import LoadingWithChoices
 from palate.cli.flatten import flatten_options
 from palate.errors import UsageError
@@ -93,7 +93,7 @@ def best_of(
         check_picture(picture)
     settings = computing.settings()
     (pairs,) = loading.load_all([benchmark], computing.seed)
-    with computing.session() as session, bars(session.ledger.progress) as display:
+    with computing.session() as session, bars_of(session.ledger) as display:
         result = best_of_n(
             pairs,
             source,
@@ -110,8 +110,6 @@ def best_of(
             retry_unscored=computing.retry_unscored,
             start=display.start,
         )
-    if spent := session.ledger.line():
-        err.print(f"endpoints: {spent}", highlight=False)
     show(best_of_tables(result), form, result.document())
     if picture is not None:
         plot(result, picture)

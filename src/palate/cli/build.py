@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from palate.cli import options as flags
-from palate.cli.compute_options import Devices
-from palate.cli.console import bars, err, show
+from palate.cli.compute_options import Models
+from palate.cli.console import bars_of, err, show
 from palate.cli.flatten import flatten_options
 from palate.construction import build_own_text
 from palate.construction.own_text.pairing import OTHERS
@@ -18,7 +18,6 @@ from palate.construction.own_text.pipeline import ADAPT_ROWS
 from palate.reports import Form
 from palate.reports.kinds.own_text import tables as own_text_tables
 from palate.reports.kinds.own_text import warning as own_text_warning
-from palate.session import Session
 
 
 @dataclass(frozen=True)
@@ -55,20 +54,15 @@ def own_text(
     ),
     skip_bad_rows: flags.SkipBadRows = False,
     order_as_in_file: flags.OrderAsInFile = False,
-    devices: Devices,
-    cache: flags.Cache = None,
-    max_cost: flags.MaxCost = None,
+    models: Models,
     form: flags.Format = Form.TABLE,
 ) -> None:
     """Pair users' own texts with other texts on the same input, and leave out what leaks.
 
     A model's answers are drawn once and kept as they come: the same call goes on after a stop.
     """
-    settings = devices.settings()
-    with (
-        Session(cache=cache, max_cost=max_cost) as session,
-        bars(session.ledger.progress) as display,
-    ):
+    settings = models.settings()
+    with models.session() as session, bars_of(session.ledger) as display:
         build = build_own_text(
             source,
             output,
@@ -83,8 +77,6 @@ def own_text(
             settings=settings,
             start=display.start,
         )
-    if spent := session.ledger.line():
-        err.print(f"endpoints: {spent}", highlight=False)
     show(own_text_tables(build), form, build.document())
     if warning := own_text_warning(build):
         err.print(warning, style="yellow", highlight=False, markup=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -11,8 +11,8 @@ import typer
 
 from palate.cli import options as flags
 from palate.cli.audit import RowChecks
-from palate.cli.compute_options import Devices
-from palate.cli.console import bars, err, show, show_text, width
+from palate.cli.compute_options import Models
+from palate.cli.console import bars_of, show, show_text, width
 from palate.cli.flatten import flatten_options
 from palate.construction.pairs import PairsOptions, build_pairs, plan_pairs
 from palate.construction.sources import LAYOUTS
@@ -22,7 +22,6 @@ from palate.reports import Form, render
 from palate.reports.kinds.pairs import examples
 from palate.reports.kinds.pairs import tables as pairs_tables
 from palate.reports.numbers import most_common
-from palate.session import Session
 from palate.stores import cache_folder
 
 DEFAULT = PairsOptions(layout="", writers=())
@@ -91,24 +90,19 @@ def pairs(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the most calls by role, and ask nothing.")
     ] = False,
-    devices: Devices,
-    cache: flags.Cache = None,
-    max_cost: flags.MaxCost = None,
+    models: Models,
     form: flags.Format = Form.TABLE,
 ) -> None:
     """Let a language model write pairs to what users' own posts show, and drop what fails a check.
 
     Replies are kept as they come: the same or a larger call goes on from there.
     """
-    settings = devices.settings()
+    settings = models.settings()
     given = asdict(answered) | asdict(checks)
     given |= {name: given[name] or () for name in ("writers", "against")}
     options = PairsOptions(licence=result.licence, **asdict(reading), **given)
-    kept_replies = cache or str(cache_folder() / "replies")
-    with (
-        Session(cache=kept_replies, max_cost=max_cost) as session,
-        bars(session.ledger.progress) as display,
-    ):
+    models = replace(models, cache=models.cache or str(cache_folder() / "replies"))
+    with models.session() as session, bars_of(session.ledger) as display:
         if dry_run:
             calls = plan_pairs(source, options, session=session, settings=settings)
             asked = ", ".join(f"{role} {n:,}" for role, n in calls.items())
@@ -123,8 +117,6 @@ def pairs(
             settings=settings,
             start=display.start,
         )
-    if spent := session.ledger.line():
-        err.print(f"endpoints: {spent}", highlight=False)
     show(pairs_tables(build), form, build.document())
     if form is Form.TABLE:
         show_text("\n" + render([*examples(build)], Form.TABLE, width=min(width(), 100)))

@@ -29,12 +29,22 @@ class Devices:
 
 
 @dataclass(frozen=True)
-class Computing(Devices):
+class Models(Devices):
+    """Where a model computes, and what endpoints' replies may cost."""
+
+    cache: flags.Cache = None
+    max_cost: flags.MaxCost = None
+
+    def session(self) -> Session:
+        """Return what the command keeps; raises `UsageError` naming the flag that is wrong."""
+        return Session(cache=self.cache, max_cost=self.max_cost)
+
+
+@dataclass(frozen=True)
+class Computing(Models):
     """What scores are computed with, in this process and behind endpoints."""
 
     batch_tokens: flags.BatchTokens = 4096
-    cache: flags.Cache = None
-    max_cost: flags.MaxCost = None
     retry_unscored: flags.Retry = False
     engine: flags.Engine = None
 

@@ -24,6 +24,7 @@ from rich.progress import (
 from rich.table import Column
 from rich.text import Text
 
+from palate.engines.http import Ledger
 from palate.evaluation import Progress as Advance
 from palate.reports import Form, Table, printable, render, seconds, stacked
 
@@ -234,3 +235,12 @@ def bars(note: Callable[[], str] = lambda: "") -> Iterator[Bars]:
         shown = Bars(bar, note)
         with nullcontext() if err.is_terminal else Ticking(shown.tick):
             yield shown
+
+
+@contextmanager
+def bars_of(ledger: Ledger) -> Iterator[Bars]:
+    """Show progress bars and what endpoints cost; say that once more where all went well."""
+    with bars(ledger.progress) as shown:
+        yield shown
+    if spent := ledger.line():
+        err.print(f"endpoints: {spent}", highlight=False)

@@ -11,7 +11,7 @@ import typer
 from palate.benchmarks import Dataset
 from palate.cli import options as flags
 from palate.cli.compute_options import ComputingTwice
-from palate.cli.console import bars, err, show, show_text, width
+from palate.cli.console import bars, bars_of, err, show, show_text, width
 from palate.cli.data_options import LoadingAnyLayout
 from palate.cli.flatten import flatten_options
 from palate.cli.shard import say_what_shards_did
@@ -105,10 +105,8 @@ def evaluate(
         if requests is not None and _written(cells, work, requests):
             return
         twice = Twice(computing.noise_rows, computing.ask_again)
-        with bars(session.ledger.progress) as shown:
+        with bars_of(session.ledger) as shown:
             grid = run_grid(cells, work.telling(shown.start), twice)
-    if spent := session.ledger.line():
-        err.print(f"endpoints: {spent}", highlight=False)
     say_what_shards_did(work)
     if shard is not None:
         return

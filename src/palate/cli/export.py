@@ -12,13 +12,12 @@ import typer
 
 from palate.cli import options as flags
 from palate.cli.completion import named
-from palate.cli.compute_options import Devices
-from palate.cli.console import bars, err, show_text
+from palate.cli.compute_options import Models
+from palate.cli.console import bars_of, show_text
 from palate.cli.data_options import LoadingWithChoices
 from palate.cli.flatten import flatten_options
 from palate.contexts import GROUP as CONTEXTS
 from palate.scorers import GROUP as SCORERS
-from palate.session import Session
 from palate.trainers.export import HELD_OUT, TARGETS, export
 
 
@@ -65,20 +64,15 @@ def export_folder(
     ] = "none",
     told: ExportOptions,
     loading: LoadingWithChoices,
-    devices: Devices,
-    cache: flags.Cache = None,
-    max_cost: flags.MaxCost = None,
+    models: Models,
 ) -> None:
     """Write a folder from which another trainer trains a policy on a scorer's rewards.
 
     trl: its RLOO and GRPO; verl and openrlhf: their PPO. It prints the two commands to run then.
     """
-    settings = devices.settings()
-    (pairs,) = loading.load_all([benchmark], devices.seed)
-    with (
-        Session(cache=cache, max_cost=max_cost) as session,
-        bars(session.ledger.progress) as shown,
-    ):
+    settings = models.settings()
+    (pairs,) = loading.load_all([benchmark], models.seed)
+    with models.session() as session, bars_of(session.ledger) as shown:
         shown.start(f"prompts for {TARGETS[to].title}")
         exported = export(
             pairs,
@@ -93,13 +87,10 @@ def export_folder(
             key_env=told.key_env,
             scale=told.scale,
             kl_coefficient=told.kl_coefficient,
-            data_words=list(_words(benchmark, loading, devices)),
+            data_words=list(_words(benchmark, loading, models)),
             session=session,
             settings=settings,
         )
-        spent = session.ledger.line()
-    if spent:
-        err.print(f"endpoints: {spent}", highlight=False)
     show_text(
         f"{exported.folder}: {exported.train_rows:,} prompts of {exported.train_users:,} users "
         f"to train on, {exported.held_out_rows:,} of {exported.held_out_users:,} others held out\n"
@@ -109,7 +100,7 @@ def export_folder(
     )
 
 
-def _words(benchmark: str, loading: LoadingWithChoices, devices: Devices) -> Iterator[str]:
+def _words(benchmark: str, loading: LoadingWithChoices, models: Models) -> Iterator[str]:
     """Yield the options by which `palate serve` loads the same rows and computes the same."""
     yield from ("-b", benchmark)
     given = {
@@ -121,10 +112,10 @@ def _words(benchmark: str, loading: LoadingWithChoices, devices: Devices) -> Ite
         "--choices": loading.choices,
         "--source": loading.source,
         "--revision": loading.revision,
-        "--seed": devices.seed or None,
-        "--dtype": devices.dtype,
-        "--template-date": devices.template_date,
-        "--chat-template": devices.chat_template,
+        "--seed": models.seed or None,
+        "--dtype": models.dtype,
+        "--template-date": models.template_date,
+        "--chat-template": models.chat_template,
     }
     for flag, value in given.items():
         if value is not None:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from palate.cli import options as flags
-from palate.cli.console import bars, err, show_text
+from palate.cli.console import bars_of, show_text
 from palate.cli.data_options import LoadingAnyLayout
 from palate.cli.flatten import flatten_options
 from palate.contexts import build_context
@@ -43,12 +43,10 @@ def export_rewardbench(
     need_own_lines(output, FIELDS)
     (pairs,) = loading.load_all([benchmark], seed)
     decided = pairs.pairs
-    with Session(cache=cache, max_cost=max_cost) as session, bars(session.ledger.progress):
+    with Session(cache=cache, max_cost=max_cost) as session, bars_of(session.ledger):
         view = build_context(context, session, flags.make_settings(seed))
         rows = make_rows(pairs, view, seed=seed)
         write_lines(_lines(rows, decided), output)
-    if spent := session.ledger.line():
-        err.print(f"endpoints: {spent}", highlight=False)
     without = int(rows.no_stranger.sum())
     left_out = f"; left out, without a third user: {without:,}" if without else ""
     show_text(

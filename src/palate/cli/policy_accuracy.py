@@ -12,7 +12,7 @@ import typer
 from palate.cli import options as flags
 from palate.cli.completion import named
 from palate.cli.compute_options import ComputingLocally
-from palate.cli.console import bars, err, show
+from palate.cli.console import bars_of, err, show
 from palate.cli.data_options import LoadingWithChoices
 from palate.cli.flatten import flatten_options
 from palate.errors import UsageError
@@ -107,7 +107,7 @@ def policy_accuracy(
     method, weights = steered.law(), steered.numbers()
     settings = computing.settings()
     (pairs,) = loading.load_all([benchmark], computing.seed)
-    with computing.session() as session, bars(session.ledger.progress) as display:
+    with computing.session() as session, bars_of(session.ledger) as display:
         result = measure(
             pairs,
             written_by.policy,
@@ -126,8 +126,6 @@ def policy_accuracy(
             start=display.start,
             announce=_announce,
         )
-    if spent := session.ledger.line():
-        err.print(f"endpoints: {spent}", highlight=False)
     show(policy_tables(result), form, result.document())
 
 

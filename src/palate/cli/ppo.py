@@ -12,7 +12,7 @@ import typer
 from palate.cli import options as flags
 from palate.cli.completion import named
 from palate.cli.compute_options import Computing
-from palate.cli.console import bars, err, show
+from palate.cli.console import bars_of, show
 from palate.cli.data_options import LoadingWithChoices
 from palate.cli.flatten import flatten_options
 from palate.contexts import GROUP as CONTEXTS
@@ -204,7 +204,7 @@ def ppo(
     settings = computing.settings()
     others = [] if held_out.evaluate_on is None else [held_out.evaluate_on]
     loaded = loading.load_all([benchmark, *others], computing.seed)
-    with computing.session() as session, bars(session.ledger.progress) as display:
+    with computing.session() as session, bars_of(session.ledger) as display:
         result = train(
             loaded[0],
             what.policy,
@@ -224,8 +224,6 @@ def ppo(
             retry_unscored=computing.retry_unscored,
             start=display.start,
         )
-    if spent := session.ledger.line():
-        err.print(f"endpoints: {spent}", highlight=False)
     show(ppo_tables(result), form, result.document())
     if picture is not None:
         plot(result, picture)

@@ -14,7 +14,7 @@ import typer
 from palate.answers.scores.responses import FIELDS, need_scores, response_lines
 from palate.cli import options as flags
 from palate.cli.compute_options import ComputingLocally
-from palate.cli.console import bars, err, show_text
+from palate.cli.console import bars_of, show_text
 from palate.cli.data_options import LoadingAnyLayout
 from palate.cli.flatten import flatten_options
 from palate.data import need_own_lines, write_lines
@@ -42,7 +42,7 @@ def score(
     (pairs,) = loading.load_all([benchmark], computing.seed)
     journals = output.with_name(f".{output.name}.journals")
     reasons: Counter[str | None] = Counter()
-    with computing.session() as session, bars(session.ledger.progress) as shown:
+    with computing.session() as session, bars_of(session.ledger) as shown:
         work = Work(session, settings, journals, computing.retry_unscored, shown.start)
         bound = (BoundScorer.of(scorer, pairs, each, work) for each in context)
         jobs = {job.context.spec: job for job in bound}
@@ -56,8 +56,6 @@ def score(
 
         write_lines(counted(), output)
     shutil.rmtree(journals)
-    if spent := session.ledger.line():
-        err.print(f"endpoints: {spent}", highlight=False)
     scored = reasons.pop(None, 0)
     without = {str(reason): n for reason, n in reasons.items()}
     unscored = f"; unscored: {most_common(without, 'responses')}" if without else ""
