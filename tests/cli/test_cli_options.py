@@ -31,8 +31,15 @@ from palate.cli.evaluate import Reported, Shots
 from palate.cli.flatten import flatten_options
 from palate.cli.personal_policy import PolicyRecipe
 from palate.cli.serve import Serving
-from palate.cli.train import PlannerRecipe, TokenRewardRecipe
-from palate.cli.training_data import LeftOut, RecipeOptions, RowsToRead, RowsToTrainOn
+from palate.cli.train import NewPlanner, PlannerRecipe, TokenRewardRecipe
+from palate.cli.training_data import (
+    HeldOut,
+    LeftOut,
+    NewModel,
+    RecipeOptions,
+    RowsToRead,
+    TunedModel,
+)
 from palate.errors import UsageError
 
 MOST = 10
@@ -47,11 +54,11 @@ RECORDS = {
     "bench": [Cases],
     "serve": [Serving, LoadingWithChoices, Computing],
     "adapt": [RowsToRead, Devices],
-    "train classifier": [RecipeOptions, RowsToTrainOn, Devices],
-    "train autoregressive": [TokenRewardRecipe, RowsToTrainOn, Devices],
-    "train planner": [PlannerRecipe, RowsToTrainOn, Devices],
-    "train p-dpo": [PolicyRecipe, LeftOut, RowsToRead, Devices],
-    "train lore": [LeftOut, RowsToRead, Devices],
+    "train classifier": [TunedModel, RecipeOptions, RowsToRead, LeftOut, Devices],
+    "train autoregressive": [TunedModel, TokenRewardRecipe, RowsToRead, LeftOut, Devices],
+    "train planner": [NewPlanner, PlannerRecipe, RowsToRead, LeftOut, Devices],
+    "train p-dpo": [TunedModel, PolicyRecipe, HeldOut, RowsToRead, Devices],
+    "train lore": [NewModel, HeldOut, RowsToRead, Devices],
 }
 
 

@@ -27,10 +27,7 @@ COMMANDS = {
         "evaluate:evaluate",
         "Evaluate scorers, each shown what the contexts choose of the user.",
     ),
-    "score": (
-        "score:score",
-        "Write every response's score under the contexts into a file.",
-    ),
+    "score": ("score:score", "Write every response's score under the contexts into a file."),
     "data": (
         "data:data",
         "Print what palate reads in a file: layout, counts, three rows, what evaluation would use.",
@@ -43,18 +40,12 @@ COMMANDS = {
         "verify:verify",
         "Check runs that others made: rows, data, figures; score some rows afresh.",
     ),
-    "show": (
-        "show:show_pair",
-        "Print what a scorer would see of one pair, under each context.",
-    ),
+    "show": ("show:show_pair", "Print what a scorer would see of one pair, under each context."),
     "list": (
         "list:list_things",
         "List benchmarks, scorers, contexts, methods and qualities, installed packages' too.",
     ),
-    "selfcheck": (
-        "selfcheck:check_self",
-        "Check figures and intervals against planted truth.",
-    ),
+    "selfcheck": ("selfcheck:check_self", "Check figures and intervals against planted truth."),
     "bench": (
         "bench:bench",
         "Measure what reading shared beginnings once saves, against the usual loop.",
@@ -71,10 +62,7 @@ COMMANDS = {
         "policy_accuracy:policy_accuracy",
         "Ask how often a steered policy makes what its user chose the more probable response.",
     ),
-    "ppo": (
-        "ppo:ppo",
-        "Train a policy on a scorer's reward, and evaluate it on held-out users.",
-    ),
+    "ppo": ("ppo:ppo", "Train a policy on a scorer's reward, and evaluate it on held-out users."),
     "validity": (
         "validity:validity",
         "Rank agreement of benchmark metrics with downstream quality, over three scorers or more.",
@@ -83,19 +71,13 @@ COMMANDS = {
         "audit:audit",
         "Check whether a benchmark's pairs differ by their users' taste alone.",
     ),
-    "study": (
-        "study_group:study",
-        "Have people judge exactly what a model is shown.",
-    ),
+    "study": ("study_group:study", "Have people judge exactly what a model is shown."),
     "agreement": (
         "agreement:agreement",
         "How far raters agree with each other, with the gold and with scorers.",
     ),
     "replies": ("replies:keep", "Keep the replies of batches, whose requests evaluate wrote."),
-    "serve": (
-        "serve:serve",
-        "Serve a scorer as a reward to trainers, over HTTP.",
-    ),
+    "serve": ("serve:serve", "Serve a scorer as a reward to trainers, over HTTP."),
     "export": (
         "export:export_folder",
         "Write a folder from which another trainer trains a policy on a scorer's rewards.",
@@ -112,22 +94,13 @@ COMMANDS = {
         "report:make_report",
         "Make one self-contained page from finished runs: no model, no connection.",
     ),
-    "adapt": (
-        "personal:adapt",
-        "Learn a state for every user of a file, all in one job.",
-    ),
+    "adapt": ("personal:adapt", "Learn a state for every user of a file, all in one job."),
     "learning-curve": (
         "learning_curve:learning_curve",
         "Accuracy and concordance against choices per user, on one fixed set of users.",
     ),
-    "train": (
-        "train_group:train",
-        "Train a reward model or a planner on users' data.",
-    ),
-    "build": (
-        "build_group:build",
-        "Make a benchmark of what users wrote.",
-    ),
+    "train": ("train_group:train", "Train a reward model or a planner on users' data."),
+    "build": ("build_group:build", "Make a benchmark of what users wrote."),
 }
 """Where every command is, and its line of help."""
 RESUMING = (

@@ -16,7 +16,6 @@ from palate.cli.flatten import flatten_options
 from palate.errors import UsageError
 from palate.reports import Form
 from palate.reports.kinds.best_of_n import tables as best_of_tables
-from palate.reports.pictures import check_picture
 from palate.reports.plot import plot
 from palate.uses.best_of_n import best_of_n
 
@@ -89,8 +88,6 @@ def best_of(
     Samples are drawn once and read by all scorers; what is finished is not computed again.
     """
     source = answers.source()
-    if picture is not None:
-        check_picture(picture)
     settings = computing.settings()
     (pairs,) = loading.load_all([benchmark], computing.seed)
     with computing.session() as session, bars_of(session.ledger) as display:

@@ -11,13 +11,10 @@ from typing import Annotated, Literal
 import typer
 
 from palate.cli import options as flags
-from palate.cli.completion import named
 from palate.cli.compute_options import Models
 from palate.cli.console import bars_of, show_text
 from palate.cli.data_options import LoadingWithChoices
 from palate.cli.flatten import flatten_options
-from palate.contexts import GROUP as CONTEXTS
-from palate.scorers import GROUP as SCORERS
 from palate.trainers.export import HELD_OUT, TARGETS, export
 
 
@@ -54,14 +51,9 @@ def export_folder(
         Literal["trl", "verl", "openrlhf"], typer.Option(help="Who trains: trl, verl or openrlhf.")
     ],
     benchmark: Annotated[str, flags.benchmark_option(help="Benchmark or file.")],
-    scorer: Annotated[
-        str, named(SCORERS)(rich_help_panel="What is run", help="Scorer that rewards.")
-    ],
+    scorer: flags.OneScorer,
     *,
-    context: Annotated[
-        str,
-        named(CONTEXTS)(rich_help_panel="What is run", help="What the scorer is shown."),
-    ] = "none",
+    context: flags.OneContext = "none",
     told: ExportOptions,
     loading: LoadingWithChoices,
     models: Models,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from pathlib import Path
 from pkgutil import resolve_name
@@ -158,3 +158,12 @@ def add_lazy(group: typer.Typer, name: str, line: str, target: str, *given: Any)
         return command(*given) if given else command
 
     group.command(name, cls=LazyCommand, help=line)(load)
+
+
+def lazy_group(line: str, commands: Mapping[str, tuple[str, str]]) -> typer.Typer:
+    """Return a group of commands, each by where it is and its line of help."""
+    group = typer.Typer(no_args_is_help=True, add_completion=False, help=line)
+    group.callback()(lambda: None)  # else a group of a single command is that command
+    for name, (target, text) in commands.items():
+        add_lazy(group, name, text, f"palate.cli.{target}")
+    return group

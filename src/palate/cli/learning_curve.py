@@ -16,7 +16,6 @@ from palate.cli.data_options import DatedReading
 from palate.cli.flatten import flatten_options
 from palate.reports import Form
 from palate.reports.kinds.learning_curve import tables as curve_tables
-from palate.reports.pictures import check_picture
 from palate.reports.plot import plot
 from palate.session import default_session
 from palate.uses.learning_curve import FIXED, REPEATS, SHOTS
@@ -64,8 +63,6 @@ def learning_curve(
     form: flags.Format = Form.TABLE,
 ) -> None:
     """Accuracy and concordance against choices per user, on one fixed set of users."""
-    if picture is not None:
-        check_picture(picture)
     pairs = load_benchmark(
         benchmark,
         mirrored=mirrors,

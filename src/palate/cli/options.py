@@ -17,6 +17,7 @@ from palate.contexts import GROUP as CONTEXTS
 from palate.errors import UsageError, first_line
 from palate.records import Settings
 from palate.reports import Form
+from palate.reports.pictures import check_picture
 from palate.scorers import GROUP as SCORERS
 
 
@@ -169,7 +170,10 @@ By = Annotated[
 Against = Annotated[
     Target, _output("--target", help="rating: also against the ratings that users gave.")
 ]
-Picture = Annotated[Path | None, _output("--plot", help="Also draw it, into a PNG or SVG.")]
+Picture = Annotated[
+    Path | None,
+    _output("--plot", callback=check_picture, help="Also draw it, into a PNG or SVG."),
+]
 DryRun = Annotated[bool, _output("--dry-run", help="Print plan and first prompt, run nothing.")]
 
 

@@ -11,7 +11,7 @@ import typer
 from palate.cli.compute_options import Devices
 from palate.cli.console import bars
 from palate.cli.flatten import flatten_options
-from palate.cli.training_data import Data, LeftOut, NewFolder, RowsToRead, learn
+from palate.cli.training_data import HeldOut, NewModel, RowsToRead, choices_of, learn
 from palate.errors import UsageError
 from palate.learning import adapt as adapt_to
 from palate.session import default_session
@@ -22,36 +22,22 @@ def trainer(method: str) -> Callable[..., None]:
 
     @flatten_options
     def run(
-        data: Data,
+        model: NewModel,
         embedder: Annotated[
             list[str],
             typer.Option(help="What turns responses into vectors: a model, style, api:…; repeat."),
         ],
-        output: NewFolder,
         *,
         given: Annotated[
             list[str] | None, typer.Option("--set", help="Option of the method, name=value.")
         ] = None,
-        users: LeftOut,
+        users: HeldOut,
         rows: RowsToRead,
         devices: Devices,
     ) -> None:
-        trained = learn(
-            method,
-            data,
-            output,
-            rows,
-            devices,
-            embedders=embedder,
-            held_out_users=users.held_out_users,
-            leave_out=users.leave_out or (),
-            options=_read(given or []),
-        )
-        left_out = trained.n_users_left_out
-        typer.echo(
-            f"{output}: {method} from {trained.n_pairs:,} choices of {trained.n_users:,} users"
-            + (f", {left_out:,} users left out" if left_out else "")
-        )
+        options = _read(given or [])
+        trained = learn(method, model, rows, users, devices, embedders=embedder, options=options)
+        typer.echo(f"{model.output}: {method} from {choices_of(trained)}")
         chosen = ", ".join(f"{name} {value}" for name, value in trained.options.items())
         typer.echo(f"options: {chosen}" if chosen else "no options")
 

@@ -10,12 +10,11 @@ import typer
 from palate.cli.compute_options import Devices
 from palate.cli.flatten import flatten_options
 from palate.cli.training_data import (
-    Base,
-    Data,
-    LeftOut,
-    NewFolder,
+    HeldOut,
     RecipeOptions,
     RowsToRead,
+    TunedModel,
+    choices_of,
     learn,
     loss_of,
     steps_of,
@@ -48,30 +47,16 @@ class PolicyRecipe(RecipeOptions):
 
 @flatten_options
 def train_policy(
-    base: Base,
-    data: Data,
-    output: NewFolder,
-    users: LeftOut,
+    model: TunedModel,
+    users: HeldOut,
     recipe: PolicyRecipe,
     rows: RowsToRead,
     devices: Devices,
 ) -> None:
     """Train a language model with soft tokens per user (P-DPO), a reward for every token."""
-    trained = learn(
-        METHOD,
-        data,
-        output,
-        rows,
-        devices,
-        base=base,
-        held_out_users=users.held_out_users,
-        leave_out=users.leave_out or (),
-        options=asdict(recipe),
-    )
-    left_out = trained.n_users_left_out
+    trained = learn(METHOD, model, rows, users, devices, options=asdict(recipe))
     typer.echo(
-        f"{steps_of(trained)}{trained.n_pairs:,} choices of {trained.n_users:,} users"
-        + (f", {left_out:,} users left out" if left_out else "")
+        f"{steps_of(trained)}{choices_of(trained)}"
         + (f" ({trained.n_too_long:,} choices too long)" if trained.n_too_long else "")
         + loss_of(trained)
     )

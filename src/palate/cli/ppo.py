@@ -10,17 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from palate.cli import options as flags
-from palate.cli.completion import named
 from palate.cli.compute_options import Computing
 from palate.cli.console import bars_of, show
 from palate.cli.data_options import LoadingWithChoices
 from palate.cli.flatten import flatten_options
-from palate.contexts import GROUP as CONTEXTS
 from palate.reports import Form
 from palate.reports.kinds.ppo import tables as ppo_tables
-from palate.reports.pictures import check_picture
 from palate.reports.plot import plot
-from palate.scorers import GROUP as SCORERS
 from palate.trainers.algorithms import PolicyTraining
 from palate.trainers.reward_function import read_missing_eos
 from palate.trainers.settings import EvaluationOptions, RewardOptions
@@ -48,12 +44,8 @@ class TrainedPolicyOptions:
             help=f"Model that is trained, with ?max_tokens= ({DEFAULT.max_new_tokens}).",
         ),
     ]
-    scorer: Annotated[
-        str, named(SCORERS)(rich_help_panel="What is run", help="Scorer that rewards.")
-    ]
-    context: Annotated[
-        str, named(CONTEXTS)(rich_help_panel="What is run", help="What the scorer is shown.")
-    ] = "none"
+    scorer: flags.OneScorer
+    context: flags.OneContext = "none"
     policy_context: Annotated[
         str, typer.Option(rich_help_panel="What is run", help="What the policy is shown.")
     ] = "none"
@@ -199,8 +191,6 @@ def ppo(
 
     Held-out users are evaluated before, during and after. A stopped run goes on.
     """
-    if picture is not None:
-        check_picture(picture)
     settings = computing.settings()
     others = [] if held_out.evaluate_on is None else [held_out.evaluate_on]
     loaded = loading.load_all([benchmark, *others], computing.seed)

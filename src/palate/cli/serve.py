@@ -10,13 +10,10 @@ from typing import Annotated
 import typer
 
 from palate.cli import options as flags
-from palate.cli.completion import named
 from palate.cli.compute_options import Computing
 from palate.cli.console import err
 from palate.cli.data_options import LoadingWithChoices
 from palate.cli.flatten import flatten_options
-from palate.contexts import GROUP as CONTEXTS
-from palate.scorers import GROUP as SCORERS
 from palate.serve import serve as run
 
 LOCAL = ("127.0.0.1", "::1", "localhost")
@@ -48,14 +45,9 @@ class Serving:
 
 @flatten_options
 def serve(
-    scorer: Annotated[
-        str, named(SCORERS)(rich_help_panel="What is run", help="Scorer that is served.")
-    ],
+    scorer: flags.OneScorer,
     *,
-    context: Annotated[
-        str,
-        named(CONTEXTS)(rich_help_panel="What is run", help="What is shown of the user."),
-    ] = "none",
+    context: flags.OneContext = "none",
     benchmark: Annotated[
         str | None,
         flags.benchmark_option(

@@ -11,20 +11,22 @@ import typer
 from palate.cli.compute_options import Devices
 from palate.cli.flatten import flatten_options
 from palate.cli.training_data import (
-    Base,
-    Data,
-    NewFolder,
+    LeftOut,
     RecipeOptions,
-    RowsToTrainOn,
+    RowsToRead,
+    TunedModel,
     learn,
     loss_of,
     steps_of,
 )
 from palate.learning.recipes import TrainedModel
 
-LeaveOut = Annotated[
-    list[str] | None, typer.Option(help="User whose pairs are not trained on; may be repeated.")
-]
+
+@dataclass(frozen=True)
+class NewPlanner(TunedModel):
+    """A planner, which learns from rubrics."""
+
+    data: Annotated[str, typer.Option(help="File of rows with rubric aspects, or a benchmark.")]
 
 
 @dataclass(frozen=True)
@@ -58,53 +60,29 @@ class PlannerRecipe(RecipeOptions):
 
 @flatten_options
 def train_a_classifier(
-    base: Base,
-    data: Data,
-    output: NewFolder,
-    *,
+    model: TunedModel,
     recipe: RecipeOptions,
-    leave_out: LeaveOut = None,
-    rows: RowsToTrainOn,
+    rows: RowsToRead,
+    users: LeftOut,
     devices: Devices,
 ) -> None:
     """Train a Bradley–Terry reward model with a classification head through TRL."""
-    trained = learn(
-        "classifier",
-        data,
-        output,
-        rows,
-        devices,
-        base=base,
-        leave_out=leave_out or (),
-        options=asdict(recipe),
-    )
+    trained = learn("classifier", model, rows, users, devices, options=asdict(recipe))
     _echo_pairs(trained, recipe.max_length)
     typer.echo(f"evaluate it with: palate evaluate -s classifier:{_as_reference(trained.folder)} …")
 
 
 @flatten_options
 def train_token_rewards(
-    base: Base,
-    data: Data,
-    output: NewFolder,
-    *,
+    model: TunedModel,
     recipe: TokenRewardRecipe,
-    leave_out: LeaveOut = None,
-    rows: RowsToTrainOn,
+    rows: RowsToRead,
+    users: LeftOut,
     devices: Devices,
 ) -> None:
     """Train a reward for every token (GenARM) through TRL."""
     options = {name: value for name, value in asdict(recipe).items() if value is not None}
-    trained = learn(
-        "autoregressive",
-        data,
-        output,
-        rows,
-        devices,
-        base=base,
-        leave_out=leave_out or (),
-        options=options,
-    )
+    trained = learn("autoregressive", model, rows, users, devices, options=options)
     _echo_pairs(trained, recipe.max_length)
     spec = f"autoregressive:{_as_reference(trained.folder)}?beta={recipe.beta:g}"
     typer.echo(f'evaluate it with: palate evaluate -s "{spec}" …')
@@ -112,30 +90,24 @@ def train_token_rewards(
 
 @flatten_options
 def train_a_planner(
-    base: Base,
-    data: Annotated[str, typer.Option(help="File of rows with rubric aspects, or a benchmark.")],
-    output: NewFolder,
+    model: NewPlanner,
     *,
     disjoint_from: Annotated[
         list[str] | None,
         typer.Option(help="Benchmark none of whose people may be trained on; may be repeated."),
     ] = None,
     recipe: PlannerRecipe,
-    leave_out: Annotated[
-        list[str] | None, typer.Option(help="User whose rows are not trained on; may be repeated.")
-    ] = None,
-    rows: RowsToTrainOn,
+    rows: RowsToRead,
+    users: LeftOut,
     devices: Devices,
 ) -> None:
     """Train a planner: from question and profile to what this user expects of an answer."""
     trained = learn(
         "planner",
-        data,
-        output,
+        model,
         rows,
+        users,
         devices,
-        base=base,
-        leave_out=leave_out or (),
         options={**asdict(recipe), "disjoint_from": disjoint_from or ()},
     )
     typer.echo(

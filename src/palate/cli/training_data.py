@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,9 +16,20 @@ from palate.learning import rows_to_learn, train
 from palate.learning.recipes import TrainedModel
 from palate.session import default_session
 
-Base = Annotated[str, typer.Option(help="Model to start from: hub, ./folder or pypi:PACKAGE.")]
-Data = Annotated[str, typer.Option(help="File of pairs, or a benchmark's name.")]
-NewFolder = Annotated[Path, typer.Option("-o", "--output", help="New folder for the model.")]
+
+@dataclass(frozen=True)
+class NewModel:
+    """What a model learns from, and where it is written."""
+
+    data: Annotated[str, typer.Option(help="File of pairs, or a benchmark's name.")]
+    output: Annotated[Path, typer.Option("-o", "--output", help="New folder for the model.")]
+
+
+@dataclass(frozen=True)
+class TunedModel(NewModel):
+    """A language model that is trained further."""
+
+    base: Annotated[str, typer.Option(help="Model to start from: hub, ./folder or pypi:PACKAGE.")]
 
 
 @dataclass(frozen=True)
@@ -43,24 +54,21 @@ class RowsToRead(DatedReading):
 
 
 @dataclass(frozen=True)
-class RowsToTrainOn(RowsToRead):
-    """Which rows a language model is trained on."""
+class LeftOut:
+    """Users who are named, and not trained on."""
 
-    split: Annotated[
-        str | None, typer.Option(help="Split to train on; default adapt; without splits all rows.")
-    ] = None
+    leave_out: Annotated[
+        list[str], typer.Option(help="User who is not trained on; may be repeated.")
+    ] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
-class LeftOut:
-    """Users who are not trained on."""
+class HeldOut(LeftOut):
+    """Users who are named or drawn, and not trained on."""
 
     held_out_users: Annotated[
         float, typer.Option(help="Share of users, drawn by the seed, that are not trained on.")
     ] = 0.0
-    leave_out: Annotated[
-        list[str] | None, typer.Option(help="User who is not trained on; may be repeated.")
-    ] = None
 
 
 @dataclass(frozen=True)
@@ -74,20 +82,33 @@ class RecipeOptions:
 
 
 def learn(
-    method: str, data: str, output: Path, rows: RowsToRead, devices: Devices, **how: Any
+    method: str, model: NewModel, rows: RowsToRead, users: LeftOut, devices: Devices, **how: Any
 ) -> TrainedModel:
     """Train a method under a bar; `how` is what else `palate.train` takes."""
-    settings, pairs = devices.settings(), rows.load(data)
+    settings, pairs = devices.settings(), rows.load(model.data)
+    how |= asdict(users) | ({"base": model.base} if isinstance(model, TunedModel) else {})
     with bars(default_session().ledger.progress) as shown:
         advance = shown.start(f"{method} on {len(pairs.pairs):,} rows")
         return train(
-            method, pairs, output, split=rows.split, settings=settings, progress=advance, **how
+            method,
+            pairs,
+            model.output,
+            split=rows.split,
+            settings=settings,
+            progress=advance,
+            **how,
         )
 
 
 def steps_of(made: TrainedModel) -> str:
     """Return what the optimiser did, in words."""
     return f"{made.folder}: {made.steps} steps in {made.seconds:.0f} s on {made.n_seen:,} of "
+
+
+def choices_of(made: TrainedModel) -> str:
+    """Return how many choices were learnt from, of how many users, and who was left out."""
+    left_out = f", {made.n_users_left_out:,} users left out" if made.n_users_left_out else ""
+    return f"{made.n_pairs:,} choices of {made.n_users:,} users{left_out}"
 
 
 def loss_of(made: TrainedModel) -> str:

@@ -11,7 +11,6 @@ from palate.cli import options as flags
 from palate.cli.console import bars, show
 from palate.reports import Form
 from palate.reports.kinds.validity import tables as validity_tables
-from palate.reports.pictures import check_picture
 from palate.reports.plot import plot
 from palate.validity import METRICS
 from palate.validity import validity as measure
@@ -38,8 +37,6 @@ def validity(
 
     The result is kept beside the best-of-n.
     """
-    if picture is not None:
-        check_picture(picture)
     with bars() as display:
         result = measure(
             roots,

@@ -9,12 +9,14 @@ from palate.errors import UsageError
 from palate.files import whole_file
 
 
-def check_picture(file: Path) -> None:
-    """Raise `UsageError` for a name that is no picture's, before hours go into one."""
+def check_picture(file: Path | None) -> Path | None:
+    """Return a picture's name; raises `UsageError` for another, before hours go into one."""
+    if file is None:
+        return None
     figure, _ = panels(1, 1, (1, 1))
-    known = figure.canvas.get_supported_filetypes()
-    if file.suffix.lower().lstrip(".") not in known:
+    if file.suffix.lower().lstrip(".") not in figure.canvas.get_supported_filetypes():
         raise UsageError(f"--plot {file}: expected a file that ends in .png or .svg")
+    return file
 
 
 def panels(rows: int, columns: int, size: tuple[float, float], **more: Any) -> tuple[Any, Any]:
