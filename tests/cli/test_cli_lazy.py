@@ -15,6 +15,7 @@ from typer.main import get_command
 from palate.cli import app
 from palate.cli.app import COMMANDS
 from palate.cli.completion import FLAGS, command_of
+from palate.errors import UsageError
 from palate.specs import registered
 from test_public import HEAVY
 
@@ -92,3 +93,15 @@ def test_options_whose_values_are_names_are_the_same_in_every_command() -> None:
             offered = option.shell_complete(typer.Context(GROUP), "")
             assert [each.value for each in offered] == list(registered(group))
     assert command_of("--dtype") is None
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["export", "rewardbnch", "-b", "tasting"], "export rewardbnch: no command"),
+        (["export", "verl"], "verl is now --to verl"),
+    ],
+)
+def test_a_second_word_that_is_no_command_is_named(words: list[str], line: str) -> None:
+    with pytest.raises(UsageError, match=line):
+        get_command(app).main(words, standalone_mode=False)

@@ -78,6 +78,10 @@ class CommandsOfTwoWords(TyperGroup):
         both = " ".join(args[:2])
         if both in self.commands:
             return both, self.commands[both], args[2:]
+        seconds = [name.split()[1] for name in self.commands if name.startswith(f"{args[0]} ")]
+        if seconds and args[1:] and not args[1].startswith("-"):
+            refuse_old(args[0], args[1:])
+            raise UsageError(f"{both}: no command (known: {', '.join(seconds)}; or options alone)")
         return super().resolve_command(ctx, args)
 
 

@@ -18,13 +18,15 @@ train = lazy_group(
             "train:train_a_planner",
             "Train a planner: from question and profile to what this user expects of an answer.",
         ),
-        "p-dpo": (
-            "personal_policy:train_policy",
-            "Train a language model with soft tokens per user (P-DPO), a reward for every token.",
-        ),
     },
 )
 for method in names("palate.methods"):
     add_lazy(
         train, method, f"Train {method} on users' choices.", "palate.cli.personal:trainer", method
     )
+add_lazy(
+    train,
+    "p-dpo",
+    "Train a language model with soft tokens per user (P-DPO), a reward for every token.",
+    "palate.cli.personal_policy:train_policy",
+)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from itertools import combinations
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from palate.errors import PalateError
 from palate.execution.plan import PREFIX, RowSource, WorkPlan
@@ -13,7 +13,6 @@ from palate.records import Encoded, Judge, Judgement, Prepared, Scorer, Scores, 
 from palate.runs import Line
 from palate.seeding import digest
 
-T = TypeVar("T")
 NON_FINITE = "no finite number"
 
 
@@ -113,19 +112,15 @@ def line_of(plan: WorkPlan, group: RequestGroup, result: Scores | Judgement) -> 
     return Line(
         **same,
         values=_finite(result.values, wild),
-        reasons=_unless_empty(reasons),
-        raw=_unless_empty(result.raw),
-        split=_unless_empty(result.split),
+        reasons=reasons,
+        raw=result.raw,
+        split=result.split,
         outage=result.outage and None in result.values,
     )
 
 
 def _finite(values: tuple[float | None, ...], wild: list[bool]) -> tuple[float | None, ...]:
     return tuple(None if w else v for v, w in zip(values, wild, strict=True))
-
-
-def _unless_empty(items: tuple[T, ...]) -> tuple[T, ...]:
-    return items if any(items) else ()
 
 
 def _planned(plan: WorkPlan, requests: range) -> list[bytes]:

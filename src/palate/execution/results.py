@@ -53,10 +53,9 @@ class Results:
         """Return the scores of a row's candidates; raises `PalateError` where one did not come."""
         requests = self._came(row)
         reasons = self._reasons[requests]
-        named = tuple(map(self._name, reasons.tolist()))
         return Scores(
             values=_read(self._values[requests, 0].tolist()),
-            reasons=named if any(named) else (),
+            reasons=tuple(map(self._name, reasons.tolist())),
         )
 
     def judgements(self, row: int) -> list[Judgement]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from enum import StrEnum
+from typing import Annotated, TypeVar
 
 import numpy as np
+from pydantic import AfterValidator
 
 from palate.records.record import Record
 
@@ -27,15 +29,20 @@ class Outcome(StrEnum):
         return {"chosen": 1.0, "tie": 0.5, "rejected": 0.0}.get(str(self), float("nan"))
 
 
+T = TypeVar("T")
+IfAny = Annotated[tuple[T, ...], AfterValidator(lambda items: items if any(items) else ())]
+"""A value per candidate; empty where none says anything."""
+
+
 class Scores(Record):
     """One number per candidate of a slate, or `None` with the reason."""
 
     values: tuple[float | None, ...]
-    reasons: tuple[str | None, ...] = ()
+    reasons: IfAny[str | None] = ()
     """Why a candidate is unscored, in the order of `values`; empty if all are scored."""
-    raw: tuple[str | None, ...] = ()
+    raw: IfAny[str | None] = ()
     """The raw replies behind the numbers, where there were any."""
-    split: tuple[bool, ...] = ()
+    split: IfAny[bool] = ()
     """Where a text behind the number was longer than the model's window and had to be split."""
     outage: bool = False
     """Unscored because the outside world failed: tried again at the next call."""
@@ -64,7 +71,7 @@ class Judgement(Record):
 
     margin: float | None
     orders: tuple[float | None, ...] = ()
-    raw: tuple[str | None, ...] = ()
+    raw: IfAny[str | None] = ()
     reason: str | None = None
     outage: bool = False
 

@@ -124,10 +124,5 @@ class LocalText:
 
         for k, found in run(that_fit()):
             fits, values = fitting.pop(k), iter(found)
-            yield (
-                k,
-                Scores(
-                    values=tuple(next(values) if it else None for it in fits),
-                    reasons=() if all(fits) else tuple(None if it else "too long" for it in fits),
-                ),
-            )
+            few = tuple(next(values) if it else None for it in fits)
+            yield k, Scores(values=few, reasons=tuple(None if it else "too long" for it in fits))

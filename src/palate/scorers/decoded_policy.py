@@ -198,17 +198,9 @@ class DecoderColumn:
         """Yield the sums, as `score`."""
         for k, read in enumerate(prepared):
             by_candidate = self.decoder.sums(read.slate)
-            yield (
-                k,
-                Scores(
-                    values=tuple(
-                        None if sums is None else sums[self.name] for sums in by_candidate
-                    ),
-                    reasons=tuple(TOO_LONG if sums is None else None for sums in by_candidate)
-                    if None in by_candidate
-                    else (),
-                ),
-            )
+            values = tuple(None if sums is None else sums[self.name] for sums in by_candidate)
+            reasons = tuple(TOO_LONG if sums is None else None for sums in by_candidate)
+            yield k, Scores(values=values, reasons=reasons)
 
 
 class DecodedPolicy(SteeredPolicy):

@@ -104,10 +104,9 @@ def _scores(outcomes: Sequence[LogProbabilities], value: Callable[[torch.Tensor]
         None if each.value is None else value(torch.tensor(each.value, dtype=torch.float64))
         for each in outcomes
     )
-    reasons = tuple(each.failure for each in outcomes)
     return Scores(
         values=values,
-        reasons=reasons if any(reasons) else (),
+        reasons=tuple(each.failure for each in outcomes),
         outage=any(each.outage for each in outcomes),
     )
 

@@ -113,7 +113,7 @@ class PairwiseJudge:
         return Judgement(
             margin=sum(read) / len(read) if whole else None,
             orders=tuple(margins),
-            raw=tuple(answer.text for answer in answers) if any(a.text for a in answers) else (),
+            raw=tuple(answer.text for answer in answers),
             reason=None if whole else "; ".join(dict.fromkeys(reasons)),
             outage=any(answer.outage for answer in answers),
         )

@@ -122,4 +122,4 @@ def difference(scores: Scores, reference: Scores, scale: float = 1.0) -> Scores:
         for a, b in zip(scores.values, reference.values, strict=True)
     )
     reasons = tuple(scores.reason(j) or reference.reason(j) for j in range(len(values)))
-    return Scores(values=values, reasons=reasons if any(reasons) else ())
+    return Scores(values=values, reasons=reasons)

@@ -183,9 +183,6 @@ class Personal(StatefulScorer[UserStates]):
         read = self.vectors([slate for _, slate in some], size)
         found = self.scores(read, [slate.user for _, slate in some])
         for (k, _), values, fits in zip(some, found.tolist(), read.usable.tolist(), strict=True):
-            if all(fits):
-                yield k, Scores(values=tuple(values))
-                continue
             few = tuple(v if ok else None for v, ok in zip(values, fits, strict=True))
             yield k, Scores(values=few, reasons=tuple(None if ok else "too long" for ok in fits))
 

@@ -81,7 +81,7 @@ class Precomputed:
             scored = [self._scores.get(place, f"{missing} not in the file") for place in places]
             values = tuple(None if isinstance(it, str) else it for it in scored)
             reasons = tuple(it if isinstance(it, str) else None for it in scored)
-            yield k, Scores(values=values, reasons=reasons if any(reasons) else ())
+            yield k, Scores(values=values, reasons=reasons)
 
     def _read(self) -> None:
         lines: dict[tuple[str, str], int] = {}

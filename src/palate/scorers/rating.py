@@ -74,14 +74,10 @@ class Rating:
                     values.append(None)
                     reasons.append(str(error))
             texts = tuple(answer.text or None for answer in answers)
+            lost = any(answer.outage for answer in answers)
             yield (
                 k,
-                Scores(
-                    values=tuple(values),
-                    reasons=tuple(reasons) if any(reasons) else (),
-                    raw=texts if any(texts) else (),
-                    outage=any(answer.outage for answer in answers),
-                ),
+                Scores(values=tuple(values), reasons=tuple(reasons), raw=texts, outage=lost),
             )
 
 

@@ -185,9 +185,7 @@ class RewardServer:
                     value, reason = self._pick(outcome.value[j])
                 values.append(value)
                 reasons.append(reason)
-        return Scores(
-            values=tuple(values), reasons=tuple(reasons) if any(reasons) else (), outage=outage
-        )
+        return Scores(values=tuple(values), reasons=tuple(reasons), outage=outage)
 
     def _pick(self, outputs: Outputs) -> tuple[float | None, str | None]:
         name = self._name(outputs)

@@ -60,8 +60,7 @@ class Similarity:
         mean = np.average([p.vector.astype(np.float64) for p in parts], axis=0, weights=weights)
         user = unit_length(mean)
         responses = [known[text] for text in slate.candidates]
-        split = [max(r.windows, *(p.windows for p in parts)) > 1 for r in responses]
         return Scores(
             values=tuple(float(np.dot(user, r.vector)) for r in responses),
-            split=tuple(split) if any(split) else (),
+            split=tuple(max(r.windows, *(p.windows for p in parts)) > 1 for r in responses),
         )

@@ -152,7 +152,7 @@ class SteeredPolicy:
         scores, reasons = self.scores_of(parts)
         order = ranked(scores, self.weight, self.reading)
         values = tuple(None if math.isnan(value) else value for value in order.tolist())
-        return Scores(values=values, reasons=reasons if any(reasons) else ())
+        return Scores(values=values, reasons=reasons)
 
     def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
         """Yield scores; every component goes through all slates."""

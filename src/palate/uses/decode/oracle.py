@@ -51,13 +51,7 @@ class OracleGuide:
             scores = [rated[at + j] for j in range(len(slate.candidates))]
             at += len(scores)
             reasons = tuple(score.reason if score.value is None else None for score in scores)
-            yield (
-                k,
-                Scores(
-                    values=tuple(score.value for score in scores),
-                    reasons=reasons if any(reasons) else (),
-                ),
-            )
+            yield k, Scores(values=tuple(score.value for score in scores), reasons=reasons)
 
 
 def build_oracle(text: str, pairs: Dataset, session: Session, settings: Settings) -> OracleGuide:
