@@ -51,11 +51,12 @@ class Rescoring:
         first, second = verdicts.take(drawn), Verdicts(verdict_rows(job, passes, drawn))
         a, b = first.votes, second.votes
         near = np.abs(a - b) <= allowed * (np.fmax(1, np.abs(a)) if allowed == FLOAT32 else 1)
-        differ = ~(near | (np.isnan(a) & np.isnan(b))).all(axis=1)
-        numbers = [[f"{each:.6g}" for each in votes.mean(axis=1)] for votes in (a, b)]
+        differ = ~(near | (np.isnan(a) & np.isnan(b)))
+        first_of = differ.argmax(axis=1)  # of a row's orders, draws or its only number
         return [
-            (drawn[k] + 1, f"row {first.ids[k]!r}: {numbers[0][k]}; scored afresh {numbers[1][k]}")
-            for k in np.flatnonzero(differ).tolist()
+            (drawn[k] + 1, f"row {first.ids[k]!r}: {a[k, n]:.6g}; scored afresh {b[k, n]:.6g}")
+            for k, n in enumerate(first_of.tolist())
+            if differ[k, n]
         ]
 
 
