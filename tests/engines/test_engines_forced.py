@@ -34,7 +34,7 @@ def test_sums_are_those_of_the_law_at_every_weight(seed, weight):
     policy, guide = logits(seed), logits(seed + 1)
     at = torch.tensor([0, 3, 7, 11])
     made = token_sums(policy, guide, at, [weight])
-    law = Fusion(1.0, weight).log_probabilities(policy, guide)
+    law = Fusion(1.0, weight).logits(policy, guide).log_softmax(-1)
     assert torch.allclose(made[f"{weight:.17g}"], law[range(4), at], atol=1e-4)
     assert torch.allclose(made["base"], policy[range(4), at], atol=1e-5)
     regret = guide[range(4), at] - guide.amax(dim=-1)
@@ -59,7 +59,7 @@ def test_what_the_guide_rules_out_counts_at_weight_0_alone():
     guide[0, 2] = -math.inf
     made = token_sums(policy, guide, torch.tensor([1]), [1.0])
     assert math.isclose(float(made["base"]), float(policy[0, 1]), abs_tol=1e-6)
-    law = Fusion(1.0, 1.0).log_probabilities(policy, guide)
+    law = Fusion(1.0, 1.0).logits(policy, guide).log_softmax(-1)
     assert math.isclose(float(made["1"]), float(law[0, 1]), abs_tol=1e-5)
     assert math.isfinite(float(made["slope"]))
     ruled_out = token_sums(policy, guide, torch.tensor([2]), [1.0])
@@ -95,8 +95,8 @@ def test_a_fusion_of_two_models_is_the_law_token_by_token(tiny, method):
                     guide.coefficients, guide.models, read.prompts, strict=True
                 )
             )
-            law = preset.law(weight).log_probabilities(p, g, also=torch.tensor([token]))
-            total += float(law[0, token])
+            logits = preset.law(weight).logits(p, g, also=torch.tensor([token]))
+            total += float(logits.log_softmax(-1)[0, token])
         assert math.isclose(found[f"{weight:g}" if weight == 2 else "0.5"], total, abs_tol=2e-3)
     assert found["tokens"] == 4
     assert (found["misses"] > 0) == (preset.keep != TokenFilter())

@@ -14,7 +14,7 @@ import palate
 from palate.benchmarks import Dataset
 from palate.records import ScorerInfo, Scores
 from palate.rewards import Reward
-from palate.serve import ServeSettings, create_app
+from palate.serve.app import ServeSettings, create_app
 from palate.serve.service import RewardService
 
 POSTS = {"ann": "The water of ann.", "bob": "No cats for bob.", "cid": "Has the water?"}

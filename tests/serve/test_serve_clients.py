@@ -99,7 +99,7 @@ def test_a_text_over_the_window_is_unscored_with_its_reason(tiny):
 
 
 def test_a_client_without_the_token_is_told_so(tiny, monkeypatch):
-    from palate.serve import ServeSettings
+    from palate.serve.app import ServeSettings
 
     folder = tiny.classifier()
     scorer = build_scorer(f"classifier:{folder}", default_session(), FLOAT32)

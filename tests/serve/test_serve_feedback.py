@@ -16,7 +16,7 @@ from serving import Coded, Served, coded
 import palate
 from palate.errors import DataError, UsageError
 from palate.records import normal_form
-from palate.serve import ServeSettings
+from palate.serve.app import ServeSettings
 from palate.serve.feedback import FeedbackFile
 from palate.study.collecting import CollectOptions, plan_collection
 

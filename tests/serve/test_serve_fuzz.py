@@ -9,7 +9,7 @@ from serving import Rendering, Served
 
 import palate
 from palate.benchmarks import Dataset
-from palate.serve import ServeSettings
+from palate.serve.app import ServeSettings
 from palate.serve.feedback import FeedbackFile
 
 schemathesis = pytest.importorskip("schemathesis", reason="schemathesis is not installed")

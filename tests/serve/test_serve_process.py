@@ -22,7 +22,7 @@ SLOW = """
 import threading, time, sys
 from palate.records import ScorerInfo, Scores
 from palate.rewards import reward
-from palate.serve import run_server
+from palate.serve.run import run_server
 
 class Slow:
     info = ScorerInfo(fingerprint="slow")

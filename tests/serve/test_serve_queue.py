@@ -15,7 +15,7 @@ import palate
 from palate.learning.personal import fit
 from palate.records import Choice, Scores, User
 from palate.rewards import RewardRequest
-from palate.serve import ServeSettings
+from palate.serve.app import ServeSettings
 from palate.serve.batches import RenderedText, answers_in, score_together
 from palate.serve.run import warmed
 from palate.session import default_session

@@ -8,7 +8,7 @@ from serving import Coded, Served, coded, rows
 import palate
 from palate.records import Post, User
 from palate.rewards import EMPTY
-from palate.serve import ServeSettings
+from palate.serve.app import ServeSettings
 
 
 class Words(Coded):

@@ -10,7 +10,7 @@ from serving import Coded, Served, coded, rows
 import palate
 from conversations import QUESTION, TURNS
 from palate.records import Scores
-from palate.serve import ServeSettings
+from palate.serve.app import ServeSettings
 from palate.serve.feedback import FeedbackFile
 
 HI = [{"role": "user", "content": "Hi."}, {"role": "assistant", "content": "Yes?"}]

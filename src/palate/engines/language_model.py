@@ -33,8 +33,12 @@ if TYPE_CHECKING:
 
 Messages = tuple[Message, ...]
 Ids = tuple[int, ...]
-Groups = Iterable[Sequence[Messages | Ids]]
-"""Prompts, conversations or in this process their token ids; those of one group begin alike."""
+Prompts = Sequence[Messages | Ids]
+"""Conversations, or in this process their token ids."""
+Groups = Iterable[Prompts]
+"""Prompts; those of one group begin alike."""
+Numbers = Sequence[Sequence[int]]
+"""Of each prompt, which samples are wanted."""
 Replies = Iterator[tuple[int, int, Reply]]
 """(group, position in it or number of the sample, reply) as they come, each once."""
 Operation = Literal["generate", "label_logits", "log_probabilities", "next_token_logits"]
@@ -94,7 +98,7 @@ class LanguageModel(ABC):
         temperature: float = 0.0,
         top_p: float = 1.0,
         seed: int = 0,
-        numbers: Sequence[Sequence[int]] | None = None,
+        numbers: Numbers | None = None,
     ) -> Replies:
         """Yield the likeliest reply to each prompt, or n samples of each group's one prompt.
 
@@ -142,11 +146,7 @@ class LanguageModel(ABC):
 
     @abstractmethod
     def _samples(
-        self,
-        prompts: Sequence[Messages | Ids],
-        wanted: Sequence[Sequence[int]],
-        how: Sampling,
-        least_tokens: int,
+        self, prompts: Prompts, wanted: Numbers, how: Sampling, least_tokens: int
     ) -> Replies: ...
 
 
@@ -173,11 +173,7 @@ class LocalLanguageModel(LanguageModel):
                     yield k, fits[i], Reply(text, cut)
 
     def _samples(
-        self,
-        prompts: Sequence[Messages | Ids],
-        wanted: Sequence[Sequence[int]],
-        how: Sampling,
-        least_tokens: int,
+        self, prompts: Prompts, wanted: Numbers, how: Sampling, least_tokens: int
     ) -> Replies:
         encoded = self._fitting(prompts, least_tokens)
         for k, ids in enumerate(encoded):
@@ -227,10 +223,7 @@ class LocalLanguageModel(LanguageModel):
         return self.load().next_token_logits(sequences)
 
     def _fitting(
-        self,
-        prompts: Sequence[Messages | Ids],
-        room: int,
-        encode: Callable[[Messages], Ids] | None = None,
+        self, prompts: Prompts, room: int, encode: Callable[[Messages], Ids] | None = None
     ) -> list[Ids]:
         # () stands for what is too long.
         limit = (self.window or NO_LIMIT) - room
@@ -342,11 +335,7 @@ class EndpointLanguageModel(LanguageModel):
                 yield (*under_way.pop(position), reply)
 
     def _samples(
-        self,
-        prompts: Sequence[Messages | Ids],
-        wanted: Sequence[Sequence[int]],
-        how: Sampling,
-        least_tokens: int,
+        self, prompts: Prompts, wanted: Numbers, how: Sampling, least_tokens: int
     ) -> Replies:
         del least_tokens
         yield from self.endpoint.draw(

@@ -2,8 +2,17 @@
 
 from palate.rewards.completions import EMPTY
 from palate.rewards.from_specs import reward
-from palate.rewards.requests import RatedResponse, RewardRequest
+from palate.rewards.requests import RatedResponse, RewardRequest, row_requests
 from palate.rewards.reward import Reward, RewardValue
 from palate.rewards.scale import Scale
 
-__all__ = ["EMPTY", "RatedResponse", "Reward", "RewardRequest", "RewardValue", "Scale", "reward"]
+__all__ = [
+    "EMPTY",
+    "RatedResponse",
+    "Reward",
+    "RewardRequest",
+    "RewardValue",
+    "Scale",
+    "reward",
+    "row_requests",
+]

@@ -40,6 +40,22 @@ class RewardRequest(Record):
         return self
 
 
+class HasText(Protocol):
+    """An answer, however it was drawn."""
+
+    @property
+    def text(self) -> str:
+        """What it says."""
+
+
+def row_requests(rows: Sequence[str], answers: Sequence[Sequence[HasText]]) -> list[RewardRequest]:
+    """Return a request for the answers to each row of the data."""
+    return [
+        RewardRequest(row=row, responses=tuple(answer.text for answer in of_row))
+        for row, of_row in zip(rows, answers, strict=True)
+    ]
+
+
 class RatedResponse(Record):
     """What a user gave a response, on a scale of their own."""
 

@@ -32,7 +32,7 @@ from palate.records import (
     user_key,
 )
 from palate.rewards.completions import EMPTY, Answer, last_text, spoken
-from palate.rewards.requests import RatedResponse, ReadsRendered, RewardRequest
+from palate.rewards.requests import RatedResponse, ReadsRendered, RewardRequest, row_requests
 from palate.rewards.scale import Scale
 from palate.seeding import digest
 
@@ -181,12 +181,7 @@ class Reward:
 
     def of_samples(self, samples: Samples) -> list[tuple[RewardValue, ...]]:
         """Return the reward of each answer to each row of the data."""
-        return self.values(
-            [
-                RewardRequest(row=row, responses=tuple(sample.text for sample in of_row))
-                for row, of_row in zip(samples.rows, samples.of_row, strict=True)
-            ]
-        )
+        return self.values(row_requests(samples.rows, samples.of_row))
 
     def on_base(self, samples: Samples) -> Reward:
         """Return the reward on the scale of an untrained policy's answers to the data's rows.

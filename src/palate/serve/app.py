@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from fastapi import FastAPI, HTTPException, Request, Response
+from fastapi import FastAPI, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
@@ -21,7 +21,7 @@ from palate.serve.bodies import Problem
 from palate.serve.body_limit import BodyLimit
 from palate.serve.feedback import FeedbackFile
 from palate.serve.metrics import CountRequests, Metrics
-from palate.serve.queue import NotReady, RewardQueue
+from palate.serve.queue import RewardQueue
 from palate.serve.service import RewardService, service_of
 from palate.serve.texts import ENDS
 
@@ -107,10 +107,7 @@ def health() -> dict[str, str]:
 
 def readiness(request: Request) -> dict[str, str]:
     """Tell whether the scorer is loaded and requests are taken."""
-    try:
-        service_of(request).queue.ready()
-    except NotReady as error:
-        raise HTTPException(503, str(error), headers={"Retry-After": "1"}) from error
+    service_of(request).resolver()  # which there is only then
     return {"status": "ready"}
 
 

@@ -16,7 +16,7 @@ from palate.rewards import RewardRequest
 from palate.serve.batches import ItemValues
 from palate.serve.bodies import ExactBody, Name, NoIds, Text, refusal
 from palate.serve.resolving import Resolver
-from palate.serve.service import RewardService, service_of
+from palate.serve.service import service_of
 
 router = APIRouter()
 OF_A_USER = ("user", "question", "turns", "profile", "choices", "traits")
@@ -136,23 +136,17 @@ class ScoreReply(ExactBody):
 async def score(body: ScoreBody, request: Request) -> ScoreReply:
     """Score responses for rows of the data, or for users in the call."""
     service = service_of(request)
-    values = await rewards_of(service, body.items, request)
+    resolver = service.resolver()
+    if all(item.row is not None for item in body.items):
+        requests = _all_requested(body.items, resolver)
+    else:  # long profiles take a while, in which the server answers others
+        requests = await run_in_threadpool(_all_requested, body.items, resolver)
+    values = await service.rewards(requests, request)
     return ScoreReply(items=[ItemScores.of(each) for each in values])
 
 
-async def rewards_of(
-    service: RewardService, items: Sequence[ScoreItem], request: Request
-) -> Sequence[ItemValues]:
-    """Return the rewards of items; raises 404 and 422 naming what is wrong with which."""
-    resolver = service.resolver()
-    if all(item.row is not None for item in items):
-        requests = _all_requested(items, resolver)
-    else:  # long profiles take a while, in which the server answers others
-        requests = await run_in_threadpool(_all_requested, items, resolver)
-    return await service.rewards(requests, request)
-
-
 def _all_requested(items: Sequence[ScoreItem], resolver: Resolver) -> list[RewardRequest]:
+    """Return the requests of items; raises 404 and 422 naming what is wrong with which."""
     return [_requested(item, f"items[{k}]", resolver) for k, item in enumerate(items)]
 
 

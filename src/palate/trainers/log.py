@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -45,8 +45,9 @@ class TrainingLog:
         with writing(self.path), self.path.open("a", encoding="utf-8") as file:
             file.write(f"{line}\n")
         if self._writer is not None:
-            for name, value in _numbers(values.items()):
-                self._writer.add_scalar(f"{part}/{name}", value, update)
+            for name, value in values.items():
+                if isinstance(value, int | float):
+                    self._writer.add_scalar(f"{part}/{name}", float(value), update)
             self._writer.flush()
 
     def __enter__(self) -> Self:
@@ -62,7 +63,3 @@ def _update_of(line: str) -> float:
         return int(json.loads(line)["update"])
     except (ValueError, KeyError, TypeError):  # cut short by a kill
         return float("inf")
-
-
-def _numbers(values: Iterable[tuple[str, Any]]) -> list[tuple[str, float]]:
-    return [(name, float(value)) for name, value in values if isinstance(value, (int, float))]

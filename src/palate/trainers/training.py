@@ -21,7 +21,7 @@ from palate.learning.recipes.output import new_folder
 from palate.learning.recipes.saving import named, save, saving
 from palate.models import import_transformers
 from palate.records import Progress
-from palate.rewards import RewardRequest, Scale
+from palate.rewards import Scale, row_requests
 from palate.seeding import shuffled
 from palate.specs import Reference
 from palate.trainers.algorithms import build_trainer, last_checkpoint
@@ -128,12 +128,7 @@ def base_scale(
     """
     rows = shuffled([row.id for row in plan.split.train.rows], "probes", plan.seed)[:PROBES]
     written = writer.write([ids[row] for row in rows], PROBE_ANSWERS, progress)
-    values = plan.reward.values(
-        [
-            RewardRequest(row=row, responses=tuple(answer.text for answer in answers))
-            for row, answers in zip(rows, written, strict=True)
-        ]
-    )
+    values = plan.reward.values(row_requests(rows, written))
     scale = Scale.of([[value.value for value in of_row] for of_row in values])
     return scale.model_copy(update={"policy": plan.policy.spec})
 

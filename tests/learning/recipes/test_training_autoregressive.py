@@ -11,10 +11,9 @@ import pytest
 from palate.engines import ChatTemplate
 from palate.errors import DataError, UsageError
 from palate.learning.recipes import Lora, train_autoregressive
-from palate.learning.recipes.autoregressive import encode
 from palate.learning.recipes.fitting import Recipe, config, reading_ids
 from palate.learning.recipes.token_pairs import in_batches
-from palate.learning.recipes.tuning import collate
+from palate.learning.recipes.tuning import collate, encode_choice
 from palate.models import import_torch, import_transformers, resolve
 from palate.records import Message, PreferencePair, Settings, Slate
 from palate.scorers import build_scorer
@@ -69,7 +68,7 @@ def margins(folder: Any, some: list[PreferencePair], beta: float = BETA) -> list
 
 def first_batch(folder: Any, some: list[PreferencePair], n: int) -> list[PreferencePair]:
     tokenizer = import_transformers().AutoTokenizer.from_pretrained(folder)
-    rows = {encode(p, ChatTemplate(tokenizer)): p for p in some}
+    rows = {encode_choice(p, ChatTemplate(tokenizer)): p for p in some}
     return [rows[row] for row in next(in_batches(list(rows), n, 1, seed=0))]
 
 
@@ -96,7 +95,7 @@ def test_trl_and_palate_compute_the_same_margins(tiny: Any, tmp_path: Any) -> No
     trained = train_autoregressive(pairs(), base, tmp_path / "arm", steps=2, **FAST)
     model = transformers.AutoModelForCausalLM.from_pretrained(trained.folder, dtype=torch.float32)
     tokenizer = transformers.AutoTokenizer.from_pretrained(trained.folder)
-    rows = [encode(p, ChatTemplate(tokenizer)) for p in pairs()]
+    rows = [encode_choice(p, ChatTemplate(tokenizer)) for p in pairs()]
     assert any(row.chosen.start != row.rejected.start for row in rows), "no token spans the seam"
     recipe = Recipe(steps=1, dtype="float32", batch_pairs=1)
     arguments = config(trl.DPOConfig, recipe, "cpu", tmp_path / "trl")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from palate.data.layouts.conversations import decoded, exchange
+from palate.data.layouts.conversations import exchange, listed
 from palate.data.layouts.known_columns import (
     CHOICE,
     QUESTION,
@@ -38,7 +38,7 @@ def _choice(peek: Peek, options: LayoutOptions) -> LayoutMatch | str:
     prompt, who = inner.first(QUESTION), who_column(peek)
     if prompt is None:
         return "no column of the question"
-    items = Peek.of(item for value in peek.values(column) for item in _list(value))
+    items = Peek.of(item for value in peek.values(column) for item in listed(value))
     text = items.first(RESPONSE)
     source = f"{about}.{prompt}" if about else prompt
     read = {
@@ -52,7 +52,7 @@ def _choice(peek: Peek, options: LayoutOptions) -> LayoutMatch | str:
     def to_rows(number: int, row: Row) -> Iterator[dict[str, Any]]:
         texts = [
             item.get(text) if text and isinstance(item, Mapping) else item
-            for item in _list(row.get(column))
+            for item in listed(row.get(column))
         ]
         best = spelled(needs(row, choice))
         if not best.isdigit() or int(best) >= len(texts):
@@ -78,12 +78,7 @@ def _choice(peek: Peek, options: LayoutOptions) -> LayoutMatch | str:
 
 
 def _lists(peek: Peek, column: str) -> bool:
-    return all(len(_list(value)) > 1 for value in peek.values(column))
-
-
-def _list(value: object) -> list[Any]:
-    items = decoded(value)
-    return items if isinstance(items, list) else []
+    return all(len(listed(value)) > 1 for value in peek.values(column))
 
 
 def _numbers(peek: Peek, column: str) -> bool:

@@ -73,6 +73,12 @@ def decoded(value: object) -> object:
     return value
 
 
+def listed(value: object) -> list[Any]:
+    """Return the items of a list, also where it is JSON in a text; none of anything else."""
+    items = decoded(value)
+    return items if isinstance(items, list) else []
+
+
 def exchange(prompt: object, answers: Sequence[object], names: Sequence[str]) -> Exchange:
     """Return one question and its answers, whatever form they have.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from palate.data.layouts.conversations import decoded, exchange, turns_of
+from palate.data.layouts.conversations import decoded, exchange, listed, turns_of
 from palate.data.layouts.known_columns import QUESTION, Peek, Row, plain_columns, who_column
 from palate.data.layouts.layout import LayoutMatch, LayoutOptions, RowLayout, exchanged, half_pair
 from palate.errors import DataError
@@ -84,7 +84,7 @@ def _rewardbench_2(peek: Peek, options: LayoutOptions) -> LayoutMatch | str:
     read = {"question": "prompt", "chosen": "each of chosen", "rejected": "each of rejected"}
 
     def to_rows(number: int, row: Row) -> Iterator[dict[str, Any]]:
-        better, worse = _list(row, "chosen"), _list(row, "rejected")
+        better, worse = (list(map(str, listed(row.get(n)))) for n in ("chosen", "rejected"))
         half_pair(better or None, worse or None, ("chosen", "rejected"))
         question = exchange(
             row.get("prompt"), [better[0], worse[0]], ["prompt", "chosen", "rejected"]
@@ -102,11 +102,6 @@ def _rewardbench_2(peek: Peek, options: LayoutOptions) -> LayoutMatch | str:
                 }
 
     return LayoutMatch("rewardbench-2", read, to_rows)
-
-
-def _list(row: Row, column: str) -> list[str]:
-    texts = decoded(row.get(column))
-    return [str(text) for text in texts] if isinstance(texts, list) else []
 
 
 PREFERENCE = RowLayout(

@@ -170,10 +170,7 @@ def _pairs(
 
 
 def _score(value: object, field: str) -> float:
-    # A label of true or false (KTO's) is 1 or 0.
-    if isinstance(value, bool):
-        return float(value)
-    try:
+    try:  # a label of true or false (KTO's) is 1 or 0
         return float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         raise DataError(f"expected a number, got {value!r}", field=field) from None

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from palate.data.layouts.conversations import Exchange, decoded, exchange, interleaved
+from palate.data.layouts.conversations import Exchange, decoded, exchange, interleaved, listed
 from palate.data.layouts.known_columns import (
     CHOICE,
     QUESTION,
@@ -264,8 +264,7 @@ def _votes_of(
 
 def decoded_list(value: object) -> list[Mapping[str, Any]]:
     """Return the objects of a list, also where it is JSON in a text."""
-    items = decoded(value)
-    return [it for it in items if isinstance(it, Mapping)] if isinstance(items, list) else []
+    return [it for it in listed(value) if isinstance(it, Mapping)]
 
 
 VOTE = RowLayout(

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import closing
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Unpack
 
 from palate.engines.http import (
-    Clock,
+    ClientParts,
     FailedReply,
     HttpClient,
     HttpOutcome,
     HttpRequest,
     HttpSettings,
-    Ledger,
     Refusal,
-    ReplyCache,
-    Transport,
     body_of,
 )
 from palate.records import Message
@@ -59,24 +56,9 @@ class Reply(NamedTuple):
 class ChatEndpoint:
     """Sends requests and yields replies as they come."""
 
-    def __init__(
-        self,
-        settings: HttpSettings,
-        *,
-        ledger: Ledger | None = None,
-        replies: ReplyCache | None = None,
-        transport: Transport | None = None,
-        clock: Clock | None = None,
-    ) -> None:
+    def __init__(self, settings: HttpSettings, **parts: Unpack[ClientParts]) -> None:
         self.settings = settings
-        self.client = HttpClient(
-            settings,
-            noun="chat completion",
-            ledger=ledger,
-            replies=replies,
-            transport=transport,
-            clock=clock,
-        )
+        self.client = HttpClient(settings, noun="chat completion", **parts)
 
     def ask(self, asks: Iterable[Ask]) -> Generator[tuple[int, Reply]]:
         """Yield (position, reply) as they come; a request that fails for good has its reason.

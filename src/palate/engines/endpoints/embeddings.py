@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
-from palate.engines.http import HttpClient, HttpRequest, HttpSettings, Ledger, ReplyCache, body_of
+from palate.engines.http import ClientParts, HttpClient, HttpRequest, HttpSettings, body_of
 from palate.engines.http.request import NOT_SENT, NotSent
 from palate.errors import EngineError
 
@@ -20,17 +20,9 @@ BATCH = 32
 class EmbeddingEndpoint:
     """Sends texts and gives their vectors; a text without one ends the work."""
 
-    def __init__(
-        self,
-        settings: HttpSettings,
-        *,
-        ledger: Ledger | None = None,
-        replies: ReplyCache | None = None,
-    ) -> None:
+    def __init__(self, settings: HttpSettings, **parts: Unpack[ClientParts]) -> None:
         self.settings = settings
-        self.client = HttpClient(
-            settings, noun="list of embeddings", ledger=ledger, replies=replies
-        )
+        self.client = HttpClient(settings, noun="list of embeddings", **parts)
 
     def embed(self, texts: Sequence[str]) -> Iterator[tuple[int, NDArray[np.float32]]]:
         """Yield (position, vector) as they come; raises `EngineError` where one does not."""

@@ -11,15 +11,14 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from itertools import chain, count
-from typing import Any, Literal, cast
+from typing import Any, Literal, Unpack, cast
 
 from palate.engines.http import (
+    ClientParts,
     HttpClient,
     HttpOutcome,
     HttpRequest,
     HttpSettings,
-    Ledger,
-    ReplyCache,
     UnusableReply,
     body_of,
 )
@@ -53,16 +52,9 @@ LogProbabilities = HttpOutcome[tuple[float, ...]]
 class PromptLogprobs:
     """Sends a prompt and a response as one sequence, and reads log p of the response's tokens."""
 
-    def __init__(
-        self,
-        settings: HttpSettings,
-        form: Form,
-        *,
-        ledger: Ledger | None = None,
-        replies: ReplyCache | None = None,
-    ) -> None:
+    def __init__(self, settings: HttpSettings, form: Form, **parts: Unpack[ClientParts]) -> None:
         self.settings, self.form = settings, form
-        self.client = HttpClient(settings, noun="completion", ledger=ledger, replies=replies)
+        self.client = HttpClient(settings, noun="completion", **parts)
         self._checked = False
 
     def ask(

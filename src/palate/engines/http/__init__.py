@@ -1,6 +1,6 @@
 """One HTTP client for chat and for reward servers."""
 
-from palate.engines.http.client import HttpClient
+from palate.engines.http.client import ClientParts, HttpClient
 from palate.engines.http.ledger import Ledger
 from palate.engines.http.rate_limit import Clock
 from palate.engines.http.refusals import Refusal
@@ -26,6 +26,7 @@ __all__ = [
     "NO_TEMPERATURE",
     "SHARED",
     "AllRefused",
+    "ClientParts",
     "Clock",
     "FailedReply",
     "HttpClient",

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import closing, contextmanager
 from decimal import Decimal
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypedDict, TypeVar
 
 from palate.engines.http.concurrency import ConcurrencyLimit
 from palate.engines.http.events import IN_ONE_PIECE, NoStream, is_stream, streamed_body, whole_reply
@@ -60,6 +60,15 @@ AHEAD = 4
 FREE = Decimal(0)
 CAPPED = "not asked: the cost cap is reached"
 log = logging.getLogger(__name__)
+
+
+class ClientParts(TypedDict, total=False):
+    """What clients of one session share, and what a test puts in the place of network and time."""
+
+    ledger: Ledger | None
+    replies: ReplyCache | None
+    transport: Transport | None
+    clock: Clock | None
 
 
 class HttpClient:

@@ -88,11 +88,9 @@ class Reader:
     def template(self) -> ChatTemplate:
         """The model's chat template."""
         with self._lock:  # setting it up changes the tokenizer
-            return self.__dict__.get("template") or self.template_of(self.tokenizer)
-
-    def template_of(self, tokenizer: Any) -> ChatTemplate:
-        """Return the chat template of a tokenizer whose ids this model reads."""
-        return ChatTemplate(tokenizer, self.settings, getattr(self.config, "vocab_size", None))
+            return self.__dict__.get("template") or ChatTemplate(
+                self.tokenizer, self.settings, getattr(self.config, "vocab_size", None)
+            )
 
     @cached_property
     def template_details(self) -> dict[str, str]:

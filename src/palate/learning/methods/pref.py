@@ -162,6 +162,6 @@ def _population(choices: Choices, rows: Doubles) -> tuple[Doubles, Doubles]:
             first += z.sum(axis=0)
             second += z.T @ z + np.linalg.inv(curve + np.eye(j)).sum(axis=0)
         centre = first / low.users
-        farthest_points = second / low.users - np.outer(centre, centre)
-        mean, factor = mean + factor @ centre, factor @ np.linalg.cholesky(farthest_points)
+        covariance = second / low.users - np.outer(centre, centre)
+        mean, factor = mean + factor @ centre, factor @ np.linalg.cholesky(covariance)
     return mean, factor

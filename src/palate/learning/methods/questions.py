@@ -23,11 +23,11 @@ class Questions(NamedTuple):
     def of(cls, prompts: Floats, count: int) -> Questions:
         """Measure on the training questions (m × d); at most `count` components are kept."""
         mean = prompts.mean(axis=0, dtype=np.float64)
-        farthest_points = np.zeros((prompts.shape[1], prompts.shape[1]))
+        scatter = np.zeros((prompts.shape[1], prompts.shape[1]))
         for piece in pieces(*prompts.shape):
             apart = prompts[piece] - mean
-            farthest_points += apart.T @ apart
-        sizes, directions = np.linalg.eigh(farthest_points / len(prompts))
+            scatter += apart.T @ apart
+        sizes, directions = np.linalg.eigh(scatter / len(prompts))
         kept = directions[:, ::-1][:, :count].T
         total = sizes[::-1][:count].sum()
         return cls(mean, kept / np.sqrt(total) if total > 0 else np.zeros_like(kept))

@@ -37,8 +37,25 @@ class Shrunk(Model, Protocol):
 
     @classmethod
     def fit(cls, choices: Choices, *, seed: int = 0, **options: Any) -> Self:
-        """Fit what users share; what is not given is chosen on held-out questions."""
-        return fit_shrunk(cls, choices, options, seed)
+        """Choose what is not given, then fit from several seeded starts and keep the likeliest.
+
+        Raises `DataError` where there is no choice and `UsageError` for an unknown option.
+        """
+        given = read_options(cls, options)
+        if not len(choices):
+            raise DataError("no choice to learn from")
+        with one_blas_thread(choices.differences.size):
+            given["ridge"] = given["ridge"] or choose_ridge(choices, seed)
+            if any(value is None for value in given.values()):
+                given = _settled(cls, choices, given, seed)
+            head = fit_head(choices, given["ridge"])
+            if given["strength"] >= ALIKE:
+                return cls.at_global_head(choices, head, given)
+            starts = [
+                cls.begin(choices, head, given, (seed, k)).refined(choices, head, given)
+                for k in range(given["starts"])
+            ]
+            return min(starts, key=lambda one: one[1])[0]
 
     @classmethod
     def at_global_head(cls, choices: Choices, head: Doubles, options: Options) -> Self:
@@ -53,28 +70,6 @@ class Shrunk(Model, Protocol):
 
 
 S = TypeVar("S", bound=Shrunk)
-
-
-def fit_shrunk(method: type[S], choices: Choices, options: Options, seed: int) -> S:
-    """Choose what is not given, then fit from several seeded starts and keep the likeliest.
-
-    Raises `DataError` where there is no choice and `UsageError` for an unknown option.
-    """
-    given = read_options(method, options)
-    if not len(choices):
-        raise DataError("no choice to learn from")
-    with one_blas_thread(choices.differences.size):
-        given["ridge"] = given["ridge"] or choose_ridge(choices, seed)
-        if any(value is None for value in given.values()):
-            given = _settled(method, choices, given, seed)
-        head = fit_head(choices, given["ridge"])
-        if given["strength"] >= ALIKE:
-            return method.at_global_head(choices, head, given)
-        starts = [
-            method.begin(choices, head, given, (seed, k)).refined(choices, head, given)
-            for k in range(given["starts"])
-        ]
-        return min(starts, key=lambda one: one[1])[0]
 
 
 def _settled(method: type[S], choices: Choices, given: Options, seed: int) -> dict[str, Any]:

@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from palate.engines.local.memory import within_memory
-from palate.learning.p_dpo.encoding import EncodedChoice, Fitting, encode_choices
+from palate.learning.p_dpo.encoding import Fitting, encode_choices
 from palate.learning.p_dpo.folder import STATE, PersonalPolicy
 from palate.learning.personal.choices import Doubles, Whole
 from palate.learning.personal.states import UserStates, concatenated
+from palate.learning.recipes.tuning import EncodedChoice
 from palate.learning.recipes.user_tokens import (
     block,
     install,

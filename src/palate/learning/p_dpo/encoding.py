@@ -5,21 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from palate.engines import ChatTemplate, Encoded
-from palate.prompts import render
+from palate.engines import ChatTemplate
+from palate.learning.recipes.tuning import EncodedChoice, encode_choice
 from palate.records import Choice
-
-
-class EncodedChoice(NamedTuple):
-    """Both closed conversations of a choice, end of turn included, without soft tokens."""
-
-    chosen: Encoded
-    rejected: Encoded
-
-    @property
-    def width(self) -> int:
-        """Tokens of the longer one."""
-        return max(len(self.chosen.ids), len(self.rejected.ids))
 
 
 class Fitting(NamedTuple):
@@ -36,13 +24,7 @@ def encode_choices(
     by_user: dict[str, list[EncodedChoice]] = {}
     n_too_long = 0
     for user, listed in history.items():
-        encoded = [_encoded(template, choice) for choice in listed]
+        encoded = [encode_choice(choice, template) for choice in listed]
         by_user[user] = [it for it in encoded if it.width <= limit]
         n_too_long += len(encoded) - len(by_user[user])
     return Fitting(by_user, n_too_long)
-
-
-def _encoded(template: ChatTemplate, choice: Choice) -> EncodedChoice:
-    question = render(choice.messages)
-    sides = (template.closed(question, text) for text in (choice.chosen, choice.rejected))
-    return EncodedChoice(*sides)

@@ -92,7 +92,7 @@ def train_p_dpo(
         fitting = encode_choices(start.template, history, limit)
         users = [user for user, listed in fitting.choices.items() if listed]
         pairs = [
-            EncodedPair(k, *choice)
+            EncodedPair(k, choice)
             for k, user in enumerate(users, 1)
             for choice in fitting.choices[user]
         ]
@@ -107,22 +107,16 @@ def train_p_dpo(
             options,
         )
         began = time.monotonic()
-        model, generic = start.model, tokens.generic
-        losses: tuple[float, ...] = ()
-        offsets = import_torch().zeros(len(users), *generic.shape)
-        if recipe.steps:
-            batches = list(in_batches(pairs, recipe.batch_pairs, recipe.steps, recipe.seed))
-            scratch = folder.parent / "trainer"
-            model, generic, offsets, losses = tune_preferences(
-                start,
-                batches,
-                recipe,
-                lora,
-                tokens,
-                device=device,
-                scratch=scratch,
-                progress=progress,
-            )
+        model, generic, offsets, losses = tune_preferences(
+            start,
+            list(in_batches(pairs, recipe.batch_pairs, recipe.steps, recipe.seed)),
+            recipe,
+            lora,
+            tokens,
+            device=device,
+            scratch=folder.parent / "trainer",
+            progress=progress,
+        )
         seconds = time.monotonic() - began
         (folder / POLICY).mkdir()
         save(model, start.tokenizer, folder / POLICY, {"kind": "policy of p-dpo"})
@@ -180,7 +174,8 @@ def _first_tokens(base: Base, pairs: Sequence[EncodedPair], tokens: int) -> Any:
     """Return the vectors of the questions' most frequent tokens, in turn where they are few."""
     torch = import_torch()
     frame = set(base.template.prompt((Message(role="user", content=""),)))
-    counts = Counter(token for pair in pairs for token in pair.chosen.ids[: pair.chosen.start])
+    prompts = (pair.choice.chosen.ids[: pair.choice.chosen.start] for pair in pairs)
+    counts = Counter(token for prompt in prompts for token in prompt)
     asked = sorted(counts, key=lambda token: (token in frame, -counts[token], token))
     asked = [token for token in asked if token not in frame] or asked
     ids = torch.tensor([asked[k % len(asked)] for k in range(tokens)])

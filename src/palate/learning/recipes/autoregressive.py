@@ -7,15 +7,13 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Unpack
 
-from palate.engines import ChatTemplate
 from palate.errors import UsageError
 from palate.learning.recipes.fitting import Progress, Recipe, TrainingOptions
 from palate.learning.recipes.from_base import STEPS, BaseMethod
 from palate.learning.recipes.output import TrainedModel
 from palate.learning.recipes.pairwise import train_on_pairs
-from palate.learning.recipes.tuning import Lora, PreferenceExample, TrainingExample
+from palate.learning.recipes.tuning import Lora, encode_choice
 from palate.models import choose_device
-from palate.prompts import render
 from palate.records import PreferencePair, Settings
 from palate.specs import Reference
 
@@ -61,7 +59,7 @@ def train_autoregressive(
         output,
         Recipe.of(device, told, **{"steps": 0, "batch_pairs": 32, "learning_rate": 5e-4}),
         kind="causal",
-        encode=encode,
+        encode=encode_choice,
         trainer="DPO",
         epochs=None if "steps" in told else 1,
         beta=beta,
@@ -71,13 +69,6 @@ def train_autoregressive(
         progress=progress,
         settings=settings,
     )
-
-
-def encode(pair: PreferencePair, template: ChatTemplate) -> PreferenceExample:
-    """Return both conversations as the scorer `autoregressive` reads them, with nothing shown."""
-    question = render(pair.messages)
-    sides = (template.closed(question, text) for text in (pair.chosen, pair.rejected))
-    return PreferenceExample(*(TrainingExample(tuple(side.ids), side.start) for side in sides))
 
 
 METHOD = BaseMethod(

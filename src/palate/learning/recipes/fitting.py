@@ -13,7 +13,7 @@ from palate.engines.local.memory import within_memory
 from palate.errors import UsageError
 from palate.learning.recipes.base import Base
 from palate.learning.recipes.token_pairs import TokenPair, in_batches
-from palate.learning.recipes.tuning import Lora, PreferenceExample, TrainingExample, collate
+from palate.learning.recipes.tuning import EncodedChoice, Lora, TrainingExample, collate
 from palate.models import choose_dtype, import_torch, import_transformers
 
 Progress = Callable[[int, int, float], None]
@@ -82,7 +82,7 @@ class Recipe:
 def fit(
     kind: Literal["Reward", "SFT", "DPO"],
     base: Base,
-    rows: Sequence[TokenPair | TrainingExample | PreferenceExample],
+    rows: Sequence[TokenPair | TrainingExample | EncodedChoice],
     recipe: Recipe,
     *,
     device: str,

@@ -15,7 +15,7 @@ from palate.learning.recipes.fitting import Progress, Recipe, fit
 from palate.learning.recipes.output import TrainedModel, new_folder
 from palate.learning.recipes.saving import named, save
 from palate.learning.recipes.token_pairs import TokenPair, keep_users
-from palate.learning.recipes.tuning import Lora, PreferenceExample
+from palate.learning.recipes.tuning import EncodedChoice, Lora
 from palate.models import resolve
 from palate.records import PreferencePair, Settings
 from palate.specs import Reference
@@ -29,7 +29,7 @@ def train_on_pairs(
     recipe: Recipe,
     *,
     kind: Kind,
-    encode: Callable[[PreferencePair, ChatTemplate], TokenPair | PreferenceExample],
+    encode: Callable[[PreferencePair, ChatTemplate], TokenPair | EncodedChoice],
     trainer: Literal["Reward", "DPO"],
     epochs: int | None = None,
     beta: float | None = None,

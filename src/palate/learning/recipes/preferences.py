@@ -21,7 +21,7 @@ from palate.learning.recipes.fitting import (
     run,
     watch,
 )
-from palate.learning.recipes.tuning import Lora
+from palate.learning.recipes.tuning import EncodedChoice, Lora
 from palate.learning.recipes.user_tokens import (
     block,
     install,
@@ -36,13 +36,12 @@ class EncodedPair(NamedTuple):
     """A user's choice, encoded without any soft token; `user` counts from 1."""
 
     user: int
-    chosen: Encoded
-    rejected: Encoded
+    choice: EncodedChoice
 
     @property
     def width(self) -> int:
         """Tokens of the longer conversation."""
-        return max(len(self.chosen.ids), len(self.rejected.ids))
+        return self.choice.width
 
 
 @dataclass(frozen=True)
@@ -114,21 +113,21 @@ def tune_preferences(
 
     The loss of a step is the mean over its pairs of α·DPO(e_u) + (1 − α)·DPO(e_0) plus α times the
     pair's share of −log N(o_u; 0, prior_std²). DPO = −log σ(β [Δ log π − Δ log π_ref]), where π_ref
-    is the untrained model, which reads no soft token and is read once.
+    is the untrained model, which reads no soft token and is read once. Without steps everything
+    comes back as it was, the users' offsets 0.
 
     Raises:
         UsageError: where TRL or PEFT is not installed or several accelerators are visible.
         ResourceError: where memory runs out.
     """
+    torch = import_torch()
+    zeros = torch.zeros(len(tokens.choices), *tokens.generic.shape)
+    if not recipe.steps:
+        return TunedPolicy(base.model, tokens.generic, zeros, ())
     datasets, peft, trl = import_training()
     one_device(device)
-    torch, model = import_torch(), base.model.to(device)
-    module = install(
-        model,
-        tokens.generic.clone(),
-        torch.zeros(len(tokens.choices), *tokens.generic.shape),
-        tokens.unit,
-    )
+    model = base.model.to(device)
+    module = install(model, tokens.generic.clone(), zeros, tokens.unit)
     rows = [pair for batch in batches for pair in batch]
     reference = reference_log_probs(model, batches, recipe.dtype)
     columns: dict[str, list[Any]] = {name: [] for name in COLUMNS}
@@ -165,7 +164,7 @@ COLUMNS = ("prompt_ids", "chosen_ids", "rejected_ids", "ref_chosen_logps", "ref_
 def _columns(
     pair: EncodedPair, opening: tuple[int, ...], ids: range, reference: tuple[float, float]
 ) -> Iterator[Any]:
-    chosen, rejected = (with_tokens(it, opening, ids) for it in (pair.chosen, pair.rejected))
+    chosen, rejected = (with_tokens(it, opening, ids) for it in pair.choice)
     start = min(chosen.start, rejected.start)
     yield list(chosen.ids[:start])
     yield list(chosen.ids[start:])
@@ -187,12 +186,13 @@ def reference_log_probs(
     low = torch.autocast(device.type, torch.bfloat16, enabled=dtype == "bfloat16")
     with torch.no_grad(), low:
         for batch in batches:
-            sides = [side for pair in batch for side in (pair.chosen, pair.rejected)]
+            sides = [side for pair in batch for side in pair.choice]
             new = [side for side in dict.fromkeys(sides) if side not in known]
             if new:
                 found = response_log_probs(model, new).tolist()
                 known |= dict(zip(new, found, strict=True))
-    return [(known[pair.chosen], known[pair.rejected]) for batch in batches for pair in batch]
+    choices = (pair.choice for batch in batches for pair in batch)
+    return [(known[chosen], known[rejected]) for chosen, rejected in choices]
 
 
 def trainer_class() -> Any:

@@ -6,8 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from palate.engines import ChatTemplate, Encoded
 from palate.errors import UsageError
 from palate.models import import_torch
+from palate.prompts import render
+from palate.records import Choice, PreferencePair
 
 IGNORED = -100
 """The label of a token that no loss is taken of."""
@@ -64,16 +67,16 @@ class TrainingExample(NamedTuple):
         return {"input_ids": self.ids, "labels": self.labels}
 
 
-class PreferenceExample(NamedTuple):
-    """A prompt with the reply that was chosen and the one that was not."""
+class EncodedChoice(NamedTuple):
+    """Both closed conversations of a choice, end of turn included."""
 
-    chosen: TrainingExample
-    rejected: TrainingExample
+    chosen: Encoded
+    rejected: Encoded
 
     @property
     def width(self) -> int:
         """Tokens of the longer conversation."""
-        return max(self.chosen.width, self.rejected.width)
+        return max(len(self.chosen.ids), len(self.rejected.ids))
 
     @property
     def columns(self) -> dict[str, Sequence[int]]:
@@ -83,8 +86,15 @@ class PreferenceExample(NamedTuple):
         return {"chosen_ids": chosen.ids, "rejected_ids": rejected.ids, "starts": starts}
 
 
+def encode_choice(choice: Choice | PreferencePair, template: ChatTemplate) -> EncodedChoice:
+    """Return both conversations as the scorers read them, with nothing shown."""
+    question = render(choice.messages)
+    sides = (template.closed(question, text) for text in (choice.chosen, choice.rejected))
+    return EncodedChoice(*sides)
+
+
 def collate(pad: int) -> Callable[[Sequence[dict[str, Any]]], dict[str, Any]]:
-    """Return what makes a batch of TRL's DPOTrainer of preference examples, without a reference.
+    """Return what makes a batch of TRL's DPOTrainer of encoded choices, without a reference.
 
     The reference's log-probabilities are 0. TRL's own batches have one prompt for both replies;
     here each reply starts where its scorer says, though a token may span the seam.

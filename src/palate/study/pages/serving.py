@@ -40,7 +40,7 @@ def serve_study(
     `RunError` for what is no study or was changed, `ResourceError` for a full disk.
     """
     try:
-        from palate.serve import AppServer, listen
+        from palate.serve.app_server import AppServer, listen
         from palate.study.pages.app import create_app
         from palate.study.store import StudyStore
     except ModuleNotFoundError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,16 +13,12 @@ from palate.learning.recipes.output import new_folder
 from palate.records import Settings
 from palate.rewards import reward
 from palate.session import Session, default_session
-from palate.trainers.export import openrlhf, trl, verl
 from palate.trainers.export.plan import ExportPlan, Served
 from palate.trainers.export.policies import read_policy
 from palate.trainers.export.prompts import prompt_rows
-from palate.trainers.export.targets import ExportTarget
+from palate.trainers.export.targets import TARGETS
 from palate.trainers.export.writing import serve_command, updates_in_words, write_files
 
-TARGETS: Mapping[str, ExportTarget] = {
-    module.TARGET.name: module.TARGET for module in (trl, verl, openrlhf)
-}
 HELD_OUT = 10
 """Users whose rows are not trained on."""
 

@@ -6,11 +6,10 @@ import json
 import shlex
 from collections.abc import Iterable, Mapping
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from palate.data import write_lines
 from palate.errors import UsageError
@@ -95,15 +94,10 @@ def hydra(text: str) -> str:
     return "'" + text.replace("'", "\\'") + "'"
 
 
-def _source(name: str) -> str:
-    path = files(__package__).joinpath("templates", *name.split("/"))
-    return path.read_text(encoding="utf-8")
-
-
 @cache
 def _environment() -> Environment:
     environment = Environment(
-        loader=FunctionLoader(_source),
+        loader=PackageLoader("palate.trainers.export"),
         undefined=StrictUndefined,
         autoescape=False,
         trim_blocks=True,

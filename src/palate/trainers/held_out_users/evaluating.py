@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -14,7 +13,7 @@ from palate.answers.policies import Sample
 from palate.errors import RunError, writing
 from palate.files import write_whole
 from palate.records import Progress, Record
-from palate.rewards import Reward, RewardRequest, RewardValue, Scale
+from palate.rewards import Reward, RewardValue, Scale, row_requests
 from palate.words import runs, split_words
 
 if TYPE_CHECKING:
@@ -132,10 +131,9 @@ class HeldOut:
     def answers(self, writer: AnswerWriter, update: int, progress: Progress) -> HeldOutAnswers:
         """Return new answers of the writer's policy; raises what scoring raises."""
         written = writer.write(self.prompts, self.n, progress)
-        rewards = self._rewards(self.reward, written)
-        strangers = (
-            None if self.stranger_reward is None else (self._rewards(self.stranger_reward, written))
-        )
+        requests, of_stranger = row_requests(self.rows, written), self.stranger_reward
+        rewards = self.reward.values(requests)
+        strangers = None if of_stranger is None else of_stranger.values(requests)
         rows = []
         for k, (row, answers) in enumerate(zip(self.rows, written, strict=True)):
             other = None if strangers is None else strangers[k]
@@ -149,16 +147,6 @@ class HeldOut:
                 )
             )
         return HeldOutAnswers(update, tuple(rows))
-
-    def _rewards(
-        self, reward: Reward, written: Sequence[tuple[PolicyAnswer, ...]]
-    ) -> list[tuple[RewardValue, ...]]:
-        return reward.values(
-            [
-                RewardRequest(row=row, responses=tuple(answer.text for answer in answers))
-                for row, answers in zip(self.rows, written, strict=True)
-            ]
-        )
 
     def _answer(
         self, k: int, answer: PolicyAnswer, value: RewardValue, stranger: RewardValue | None
