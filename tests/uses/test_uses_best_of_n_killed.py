@@ -16,7 +16,6 @@ from palate.answers import Sample, Samples, build_policy, draw_samples
 from palate.benchmarks import Dataset
 from palate.engines import language_model
 from palate.evaluation import Work
-from palate.evaluation.work import silent
 from palate.execution import GROUPS_PER_BATCH
 from palate.quality import Chrf, build_quality, rate_samples
 from palate.records import Gold, PreferencePair, Settings
@@ -88,7 +87,7 @@ def rated(_, root, progress=None):
         build_quality("overlap:chrf", default_session()),
         samples,
         rows(QUESTIONS),
-        Work.of(start=lambda label: progress or silent(label)),
+        Work.of(start=lambda label: progress or (lambda done, total: None)),
     )
 
 
