@@ -8,12 +8,13 @@ import json
 import secrets
 import tempfile
 from collections.abc import Iterable, Iterator
-from io import BufferedIOBase, BufferedWriter
+from io import BufferedWriter
 from pathlib import Path
+from typing import BinaryIO
 
 try:
     import fcntl
-except ImportError:  # no flock on this system: what a killed writer left stays
+except ImportError:  # no flock on this system: one writer is trusted, a killed one's part stays
     fcntl = None  # type: ignore[assignment]
 
 ENDING = ".partial"
@@ -37,7 +38,7 @@ def whole_file(path: Path, *, sweep: bool = True) -> Iterator[BufferedWriter]:
     try:
         with unfinished.open("xb") as stream:
             with contextlib.suppress(OSError):  # a place without locks is never swept
-                _lock(stream)
+                flock(stream)
             yield stream
         unfinished.replace(path)
     finally:
@@ -68,19 +69,23 @@ def whole_folder(path: Path) -> Iterator[Path]:
         unfinished.replace(path)
 
 
+def flock(stream: BinaryIO, *, wait: bool = False) -> None:
+    """Lock an open file until it is closed, where the system has locks.
+
+    Raises `OSError` where another process has it and this one may not wait.
+    """
+    if fcntl is not None:
+        fcntl.flock(stream, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+
+
 def _stem(path: Path) -> str:
     return f".{path.name[:NAMED]}."
-
-
-def _lock(stream: BufferedIOBase) -> None:
-    if fcntl is not None:
-        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _sweep(path: Path) -> None:
     for left in path.parent.glob(f"{glob.escape(_stem(path))}*{ENDING}"):
         # The lock is refused while the file's writer lives.
         with contextlib.suppress(OSError), left.open("rb") as stream:
-            _lock(stream)
+            flock(stream)
             if fcntl is not None:
                 left.unlink()

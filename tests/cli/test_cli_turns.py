@@ -12,7 +12,7 @@ from conversations import IN_ORDER, QUESTION, in_order, two_users
 from palate.benchmarks import load_benchmark, mirrors
 from palate.cli import app
 from palate.cli.demo import couple
-from palate.comparison import evaluate_grid
+from palate.comparison import evaluate
 from palate.reports.page import Example, report
 
 
@@ -37,7 +37,7 @@ def test_the_pages_couple_shows_the_turns_and_so_does_the_demos(file: Path, tmp_
     pytest.importorskip("matplotlib")
     data = mirrors(load_benchmark(str(file)))
     contexts = ["none", "profile:1", "stranger:1"]
-    evaluate_grid(data, ["random", "longest"], contexts, root=tmp_path / "runs")
+    evaluate(data, ["random", "longest"], contexts, root=tmp_path / "runs")
     page = tmp_path / "page.html"
     sections = report(tmp_path / "runs", page, data=[str(file)], texts=True)
     (example,) = (part for section in sections for part in section.parts

@@ -1,4 +1,4 @@
-"""evaluate_grid: plan and run in one call."""
+"""evaluate of several: plan and run in one call."""
 
 from __future__ import annotations
 

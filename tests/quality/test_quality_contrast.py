@@ -11,9 +11,9 @@ from pairs import register
 from palate.answers import Sample, Samples
 from palate.benchmarks import Dataset, load_benchmark
 from palate.errors import UsageError
+from palate.evaluation import Work
 from palate.quality import QualityScore, contrast_samples, rate_samples
 from palate.records import ScorerInfo, Scores, user_key
-from palate.session import default_session
 from palate.uses.best_of_n import best_of_n
 
 
@@ -80,9 +80,9 @@ def test_a_contrast_is_ones_own_quality_less_the_mirrors(tasting):
     pairs, samples = tasting
     pairs = with_references(pairs)
     measure = Alike()
-    own = rate_samples(measure, samples, pairs, default_session().store)
+    own = rate_samples(measure, samples, pairs, Work.of())
     once = measure.rated
-    found = contrast_samples(measure, own, samples, pairs, default_session().store)
+    found = contrast_samples(measure, own, samples, pairs, Work.of())
     assert measure.rated == once, "both users share their samples, so nothing is rated anew"
     assert found.quality == "contrast of alike"
     place = {pair.id: k for k, pair in enumerate(pairs.pairs)}

@@ -7,8 +7,9 @@ from quality_rows import row
 
 from palate.answers import Sample, Samples
 from palate.benchmarks import Dataset
+from palate.evaluation import Work
 from palate.quality import QualityScore, rate_samples
-from palate.stores import Store
+from palate.session import Session
 
 
 class Words:
@@ -34,7 +35,7 @@ def test_rows_that_nothing_was_written_for_are_neither_rated_nor_counted(tmp_pat
     samples = Samples("tea", names, written, frozenset({1}))
     pairs = Dataset("tea", tuple(row(name=name) for name in names))
     measure = Words()
-    rated = rate_samples(measure, samples, pairs, Store(tmp_path))
+    rated = rate_samples(measure, samples, pairs, Work.of(Session(store=tmp_path)))
     np.testing.assert_array_equal(rated.values, [[0.2, 0.1], [np.nan, np.nan], [0.0, 0.1]])
     assert rated.reasons == {}
     assert samples.first(1).left_out == {1}

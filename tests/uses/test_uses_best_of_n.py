@@ -12,12 +12,12 @@ from pairs import register
 from palate.answers import Sample, Samples
 from palate.benchmarks import Dataset
 from palate.errors import BenchmarkError, DataError, EndpointError, SpecError, UsageError
+from palate.evaluation import Work
 from palate.quality import QualityScore, rate_samples
 from palate.records import Post, PreferencePair, ScorerInfo, Scores
 from palate.reports.kinds.best_of_n import tables as best_of_tables
 from palate.reports.plot import plot
 from palate.runs import load, load_all, read_manifest
-from palate.session import default_session
 from palate.uses.best_of_n import best_of_n, sizes_up_to
 
 
@@ -99,11 +99,11 @@ def test_what_was_rated_is_not_rated_again_and_a_gap_is_told():
     pairs, samples = world(2, 2)
     held = Samples("file", samples.rows, (samples.of_row[0], (Sample("unreadable"), Sample("ab"))))
     quality = Longness()
-    first = rate_samples(quality, held, pairs, default_session().store)
+    first = rate_samples(quality, held, pairs, Work.of())
     assert quality.asked == 4
     assert np.isnan(first.values[1, 0])
     assert first.reasons == {"unreadable reply": 1}
-    again = rate_samples(quality, held, pairs, default_session().store)
+    again = rate_samples(quality, held, pairs, Work.of())
     assert quality.asked == 4
     np.testing.assert_array_equal(first.values, again.values)
     found = best_of_n(pairs, held, ["longest"], qualities=[quality], root=None)
@@ -158,8 +158,8 @@ def test_an_unreadable_rating_is_asked_for_again_where_that_is_wanted():
     pairs, _ = world(1, 2)
     held = Samples("file", ("r0",), ((Sample("unreadable"), Sample("ab")),))
     quality = Longness()
-    rate_samples(quality, held, pairs, default_session().store)
-    rate_samples(quality, held, pairs, default_session().store, retry_unscored=True)
+    rate_samples(quality, held, pairs, Work.of())
+    rate_samples(quality, held, pairs, Work.of(retry_unscored=True))
     assert quality.asked == 3
 
 
@@ -167,8 +167,8 @@ def test_an_outage_stops_and_what_came_is_kept():
     pairs, samples = world(2, 2)
     quality = Longness(down=1)
     with pytest.raises(EndpointError, match=r"longness: 1 of 4 answers were not rated \(down\)"):
-        rate_samples(quality, samples, pairs, default_session().store)
-    rate_samples(quality, samples, pairs, default_session().store)
+        rate_samples(quality, samples, pairs, Work.of())
+    rate_samples(quality, samples, pairs, Work.of())
     assert quality.asked == 5
 
 

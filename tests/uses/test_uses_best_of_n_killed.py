@@ -15,6 +15,7 @@ from pairs import scored as scored_by
 from palate.answers import Sample, Samples, build_policy, draw_samples
 from palate.benchmarks import Dataset
 from palate.engines import language_model
+from palate.evaluation import Work
 from palate.execution import GROUPS_PER_BATCH
 from palate.quality import Chrf, build_quality, rate_samples
 from palate.records import Gold, PreferencePair, Settings
@@ -86,8 +87,7 @@ def rated(_, root, progress=None):
         build_quality("overlap:chrf", default_session()),
         samples,
         rows(QUESTIONS),
-        default_session().store,
-        progress,
+        Work.of(start=lambda label: progress or (lambda done, total: None)),
     )
 
 

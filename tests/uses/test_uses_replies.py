@@ -10,6 +10,7 @@ from endpoints import Loopback
 from palate.answers import MissingSamples, Sample, Samples, build_policy
 from palate.benchmarks import load_benchmark
 from palate.errors import PalateError
+from palate.evaluation import Work
 from palate.quality import build_quality, rate_samples
 from palate.records import Message, Settings
 from palate.session import Session
@@ -39,9 +40,9 @@ def test_a_rating_that_was_unread_is_not_read_from_the_cache_again(tmp_path, pai
     with Loopback(lambda path, body: reply(said["text"])) as there:
         spec = f"rubric-judge:api:m?base_url={there.url}/v1{option}"
         quality = build_quality(spec, session, Settings())
-        first = rate_samples(quality, samples, pairs, session.store)
+        first = rate_samples(quality, samples, pairs, Work.of(session))
         said["text"] = good
-        again = rate_samples(quality, samples, pairs, session.store, retry_unscored=True)
+        again = rate_samples(quality, samples, pairs, Work.of(session, retry_unscored=True))
         asked = len(there.seen)
     if option:  # by the paper's rule the first reply was a 0, which is a value
         assert (first.values[0, 0], again.values[0, 0], asked) == (0.0, 0.0, 1)
@@ -56,7 +57,7 @@ def test_the_released_judge_gives_no_0_for_a_request_that_was_refused(tmp_path, 
     with Loopback(lambda path, body: (413, {"error": "too large"})) as there:
         spec = f"rubric-judge:api:m?base_url={there.url}/v1&protocol=paper"
         quality = build_quality(spec, session, Settings())
-        rated = rate_samples(quality, samples, pairs, session.store)
+        rated = rate_samples(quality, samples, pairs, Work.of(session))
     assert rated.reasons == {"HTTP 413: too long for the endpoint": 1}
 
 

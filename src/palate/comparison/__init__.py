@@ -5,7 +5,7 @@ from palate.comparison.compare import Comparison, ComparisonGroup, RankedRun, co
 from palate.comparison.evaluate import evaluate
 from palate.comparison.findings import Finding, findings_of, oracle_runs
 from palate.comparison.gains import gain, gains_of
-from palate.comparison.grid import Grid, PlannedCell, evaluate_grid, plan_grid, run_grid
+from palate.comparison.grid import Grid, PlannedCell, plan_grid, run_grid
 from palate.comparison.harmed import users_harmed
 from palate.comparison.ratings import check_ratings, ratings_of
 
@@ -20,7 +20,6 @@ __all__ = [
     "check_ratings",
     "compare",
     "evaluate",
-    "evaluate_grid",
     "findings_of",
     "gain",
     "gains_of",

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TypeAlias, TypedDict, Unpack, overload
 
-from palate.benchmarks import Dataset
-from palate.comparison.grid import Grid, evaluate_grid
+from palate.benchmarks import Dataset, dataset_of
+from palate.comparison.grid import Grid, plan_grid, run_grid
 from palate.errors import UsageError
-from palate.evaluation import Start
+from palate.evaluation import Start, Twice, Work
 from palate.evaluation import evaluate as evaluate_run
 from palate.records import Context, Judge, Scorer, Settings
 from palate.runs import Run
@@ -111,19 +111,16 @@ def evaluate(
                 f"{what} {given!r}: an object is evaluated alone; name one benchmark, one scorer "
                 "and one context"
             )
-    return evaluate_grid(
-        benchmark,
-        scorers,  # type: ignore[arg-type]
-        contexts,  # type: ignore[arg-type]
-        root=root,
-        session=session,
-        settings=settings,
-        retry_unscored=retry_unscored,
-        start=start,
-        noise_rows=noise_rows,
-        ask_again=ask_again,
+    work = Work.of(session, settings, root, retry_unscored=retry_unscored, start=start)
+    listed = [benchmark] if isinstance(benchmark, str | Path | Dataset) else benchmark
+    cells = plan_grid(
+        [dataset_of(each, work.settings.seed) for each in listed],
+        [scorers] if isinstance(scorers, str) else scorers,  # type: ignore[arg-type]
+        [contexts] if isinstance(contexts, str) else contexts,  # type: ignore[arg-type]
+        work,
         rate_undecided=rate_undecided,
     )
+    return run_grid(cells, work, Twice(noise_rows, ask_again))
 
 
 def _many(given: object) -> bool:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar, NamedTuple
 
-from palate.benchmarks import Dataset, dataset_of, need_pairs
+from palate.benchmarks import Dataset, need_pairs
 from palate.comparison.gains import gains_of
 from palate.contexts import refuse_other_draws
 from palate.errors import UsageError
 from palate.evaluation import (
     USUAL,
     HasStates,
-    Start,
     Twice,
     Work,
     evaluated_or_shard,
@@ -31,12 +29,10 @@ from palate.records import (
     Judge,
     Record,
     Scorer,
-    Settings,
     components_of,
     info_of,
 )
 from palate.runs import Gain, Printed, RatingReport, Run, SubgroupReport, Summary, Tabular
-from palate.session import Session
 from palate.specs import Spec
 from palate.specs import load as load_registered
 
@@ -109,46 +105,6 @@ class Grid(Tabular):
         return Evaluation(
             runs=summaries, gains=self.gains, groups=self.groups, ratings=self.ratings
         )
-
-
-def evaluate_grid(
-    benchmarks: str | Path | Dataset | Sequence[str | Path | Dataset],
-    scorers: str | Iterable[str],
-    contexts: str | Iterable[str] | None = None,
-    *,
-    root: Path | str | None = "runs",
-    session: Session | None = None,
-    settings: Settings | None = None,
-    retry_unscored: bool = False,
-    start: Start | None = None,
-    noise_rows: int | None = None,
-    ask_again: float = 0.0,
-    rate_undecided: bool = False,
-) -> Grid:
-    """Evaluate every scorer under every context on every benchmark, and what contexts gain.
-
-    Without `contexts`, users with posts are shown nothing, five posts of theirs and as many words
-    of a stranger; a personal scorer is shown nothing. `root` is where runs live; None keeps them in
-    memory. `start` is told of each piece of work and gives its progress. What is finished is not
-    computed again. `noise_rows`, `ask_again` and `rate_undecided` are those of `evaluate`.
-
-    Raises what `evaluate` does, and `UsageError` for two benchmarks of one name and for two
-    contexts that differ in draws alone.
-
-    >>> grid = evaluate_grid("tasting", "longest", ["none", "profile:5"], root=None)
-    >>> [run.summary.context for run in grid.runs], grid.gains[0].value
-    (['none', 'profile:5'], 0.0)
-    """
-    work = Work.of(session, settings, root, retry_unscored=retry_unscored, start=start)
-    given = [benchmarks] if isinstance(benchmarks, str | Path | Dataset) else benchmarks
-    cells = plan_grid(
-        [dataset_of(benchmark, work.settings.seed) for benchmark in given],
-        [scorers] if isinstance(scorers, str) else scorers,
-        [contexts] if isinstance(contexts, str) else contexts,
-        work,
-        rate_undecided=rate_undecided,
-    )
-    return run_grid(cells, work, Twice(noise_rows, ask_again))
 
 
 def plan_grid(

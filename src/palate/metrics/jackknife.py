@@ -91,31 +91,46 @@ def variances(
     >>> [round(part, 3) for part in parts]
     [0.0, 0.111, 0.044]
     """
-    value, total = float(value_without(())[0]), float(weights.sum())
-    users, items, cells = clusters.users, clusters.items, clusters.cells
+    value = float(value_without(())[0])
 
-    def squares(columns: Columns, scale: FloatArray | float = 1.0) -> float:
+    def squares(columns: Columns, scale: FloatArray | float) -> FloatArray:
         moved = (value_without(columns) - value) * scale
-        return float(moved @ moved)
+        return np.asarray(moved @ moved)
 
-    def signed(parts: Parts) -> float:
+    with np.errstate(invalid="ignore", divide="ignore"):
+        users, items, cells = map(float, parts_of_variance(squares, weights, clusters))
+    return (users, items, cells) if np.isfinite([users, items, cells]).all() else None
+
+
+def parts_of_variance(
+    squares: Callable[[Columns, FloatArray | float], FloatArray],
+    weights: FloatArray,
+    clusters: Clusters,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """V_user, V_item and V_cell, of one figure or of many at once, as arrays of one shape.
+
+    `squares` sums what figures move without each cluster, times a factor, squared.
+    """
+
+    def signed(parts: Parts) -> FloatArray:
         if len(parts) == 1:
             size = n_clusters(parts[0][1])
-            return (size - 1) / size * squares(parts[0][1])
-        return sum(sign * squares(columns) for sign, columns in parts)
+            return (size - 1) / size * squares(parts[0][1], 1.0)
+        return np.asarray(sum(sign * squares(columns, 1.0) for sign, columns in parts))
 
-    def side(columns: Columns) -> float:
+    def side(columns: Columns) -> FloatArray:
         parts = parts_of(columns)
         if len(parts) == 1:
             return signed(parts)
         _, (_, pairs) = parts
         # Sums by cluster can cancel to nothing; pairs of clusters alone are then the floor.
-        return max(signed(parts), squares(pairs, 1 - added(pairs, weights) / total))
+        floor = squares(pairs, 1 - added(pairs, weights) / float(weights.sum()))
+        return np.maximum(signed(parts), floor)
 
-    with np.errstate(invalid="ignore", divide="ignore"):
-        of_items = (0.0, 0.0) if items is None else (side(items.columns), signed(cells))
-        parts = (side(users), *of_items)
-    return parts if all(np.isfinite(part) for part in parts) else None
+    of_users, items = side(clusters.users), clusters.items
+    if items is None:
+        return of_users, np.zeros_like(of_users), np.zeros_like(of_users)
+    return of_users, side(items.columns), signed(clusters.cells)
 
 
 def ratio(top: FloatArray, bottom: FloatArray) -> ValueWithout:

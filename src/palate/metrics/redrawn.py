@@ -10,16 +10,9 @@ from scipy.sparse import csr_array
 from scipy.special import ndtr, stdtr
 
 from palate.metrics.arrays import FloatArray, IntArray
-from palate.metrics.clusters import (
-    Clusters,
-    Columns,
-    Parts,
-    added,
-    effective_number,
-    n_clusters,
-    parts_of,
-)
+from palate.metrics.clusters import Clusters, Columns, added, effective_number, n_clusters
 from palate.metrics.estimates import GAIN, ROUNDING
+from palate.metrics.jackknife import parts_of_variance
 from palate.metrics.paired import EXACT_UP_TO, all_signs
 
 
@@ -97,30 +90,15 @@ def redrawn_holm(p: FloatArray) -> FloatArray:
 
 def _variance(apart: FloatArray, clusters: Clusters, weights: FloatArray) -> FloatArray:
     # V of `jackknife`, of each draw; NaN where one cluster holds all.
-    total, items = float(weights.sum()), clusters.items
+    total = float(weights.sum())
 
-    def squares(columns: Columns, scale: FloatArray | float = 1.0) -> FloatArray:
+    def squares(columns: Columns, scale: FloatArray | float) -> FloatArray:
         left = total - added(columns, weights)
         factor = scale / np.where(left > ROUNDING * total, left, np.nan)
         return np.asarray(np.square(_sums(columns, apart) * np.c_[factor]).sum(axis=0))
 
-    def signed(parts: Parts) -> FloatArray:
-        if len(parts) == 1:
-            size = n_clusters(parts[0][1])
-            return (size - 1) / size * squares(parts[0][1])
-        return np.asarray(np.sum([sign * squares(columns) for sign, columns in parts], axis=0))
-
-    def side(columns: Columns) -> FloatArray:
-        parts = parts_of(columns)
-        if len(parts) == 1:
-            return signed(parts)
-        _, (_, pairs) = parts
-        return np.maximum(signed(parts), squares(pairs, 1 - added(pairs, weights) / total))
-
-    of_users = side(clusters.users)
-    if items is None:
-        return of_users
-    return np.maximum(of_users, of_users + side(items.columns) - signed(clusters.cells))
+    of_users, of_items, of_cells = parts_of_variance(squares, weights, clusters)
+    return np.maximum(of_users, of_users + of_items - of_cells)
 
 
 def _sums(columns: Columns, values: FloatArray) -> FloatArray:

@@ -19,10 +19,9 @@ from dataclasses import replace
 from palate.answers.samples import Samples
 from palate.benchmarks import Dataset
 from palate.errors import UsageError
-from palate.evaluation import Progress, Work
+from palate.evaluation import Work
 from palate.quality.protocol import QualityMetric
 from palate.quality.rating import SampleQuality, rate_samples
-from palate.stores import Store
 
 
 def check_mirrored(pairs: Dataset) -> None:
@@ -47,30 +46,13 @@ def rate_by_all(
 
     `of` ends the labels of progress. Raises as `rate_samples` and `contrast_samples`.
     """
-    store, again = work.session.store, work.retry_unscored
     rated = [
-        rate_samples(
-            measure,
-            samples,
-            pairs,
-            store,
-            work.start(f"{measure.spec}{of}"),
-            retry_unscored=again,
-        )
-        for measure in measures
+        rate_samples(measure, samples, pairs, work, f"{measure.spec}{of}") for measure in measures
     ]
     if not contrast:
         return rated
     return rated + [
-        contrast_samples(
-            measure,
-            quality,
-            samples,
-            pairs,
-            store,
-            work.start(f"{measure.spec} for the mirrored user{of}"),
-            retry_unscored=again,
-        )
+        contrast_samples(measure, quality, samples, pairs, work, of)
         for measure, quality in zip(measures, rated, strict=True)
     ]
 
@@ -80,10 +62,8 @@ def contrast_samples(
     rated: SampleQuality,
     samples: Samples,
     pairs: Dataset,
-    store: Store,
-    progress: Progress | None = None,
-    *,
-    retry_unscored: bool = False,
+    work: Work,
+    of: str = "",
 ) -> SampleQuality:
     """Return the contrast of every sample, given its quality for the row's own user.
 
@@ -96,9 +76,8 @@ def contrast_samples(
     number = {pair.id: k for k, pair in enumerate(pairs.pairs)}
     mirrors = tuple(number[str(pair.mirror_of)] for pair in pairs.pairs)
     mirrored = replace(pairs, rows=tuple(pairs.pairs[k] for k in mirrors))
-    reverse = rate_samples(
-        quality, samples, mirrored, store, progress, retry_unscored=retry_unscored
-    )
+    label = f"{quality.spec} for the mirrored user{of}"
+    reverse = rate_samples(quality, samples, mirrored, work, label)
     mirrored_reasons = {f"{why} (for the mirrored user)": n for why, n in reverse.reasons.items()}
     return SampleQuality(
         quality=f"contrast of {rated.quality}",

@@ -12,11 +12,10 @@ from numpy.typing import NDArray
 from palate.answers.samples import Samples
 from palate.benchmarks import Dataset
 from palate.errors import EndpointError
-from palate.evaluation import Progress
+from palate.evaluation import Work
 from palate.quality.protocol import QualityMetric, QualityScore, QuestionResponse
 from palate.records import Question
 from palate.seeding import digest
-from palate.stores import Store
 
 
 @dataclass(frozen=True)
@@ -38,22 +37,22 @@ def rate_samples(
     quality: QualityMetric,
     samples: Samples,
     pairs: Dataset,
-    store: Store,
-    progress: Progress | None = None,
-    *,
-    retry_unscored: bool = False,
+    work: Work,
+    label: str | None = None,
 ) -> SampleQuality:
     """Return the quality of every sample for the user of its row.
 
-    Ratings are kept in the store as they come, by measure, row and text; with
-    `retry_unscored` those without a value are asked for again, and not read from a cache.
+    Ratings are kept in the work's store as they come, by measure, row and text; where the work is
+    to retry what is unscored, those without a value are asked for again, and not read from a cache.
+    `label` is what the work's progress is called; by default the measure's spec.
 
     Raises:
         BenchmarkError: where rows lack what the measure needs.
         EndpointError: where an endpoint did not answer; what came is kept.
     """
+    progress = work.start(label or quality.spec)
     quality.check(pairs.rows)
-    documents = store.documents("qualities")
+    documents = work.session.store.documents("qualities")
     keys, answered = _unique_responses(quality, samples, pairs)
     scores: dict[str, QualityScore] = {}
     unread: list[str] = []
@@ -61,7 +60,7 @@ def rate_samples(
         earlier = documents.get_json(key)
         if earlier is not None:
             rated = QualityScore.model_validate(earlier)
-            if rated.value is not None or not retry_unscored:
+            if rated.value is not None or not work.retry_unscored:
                 scores[key] = rated
             else:
                 unread.append(key)
@@ -77,8 +76,7 @@ def rate_samples(
                     outages.add(rated.reason or "no answer")
                 else:
                     documents.put_json(waiting[k], rated.model_dump(mode="json"))
-                if progress is not None:
-                    progress(len(scores), len(answered))
+                progress(len(scores), len(answered))
     if outages:
         lost = sum(one.outage for one in scores.values())
         raise EndpointError(

@@ -9,7 +9,7 @@ from palate.comparison.compare import ComparisonGroup, RankedRun
 from palate.comparison.redraws import is_noise
 from palate.reports.names import context_name, legend, short_names
 from palate.reports.noise import precisions
-from palate.reports.numbers import figure, p_value, with_interval, without_interval
+from palate.reports.numbers import figure, p_value, without_interval
 from palate.reports.table import Table
 from palate.runs import Run
 
@@ -77,7 +77,7 @@ def _tests(group: ComparisonGroup, short: dict[str, str], *, details: bool) -> T
         [
             short[test.a.scorer],
             short[test.b.scorer],
-            with_interval(test.value, test.low, test.high, signed=True),
+            figure(test, signed=True),
             f"{test.n:,}",
             p_value(test.p),
             p_value(test.p_holm),

@@ -6,7 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from markupsafe import Markup
 
-from palate.runs import Gain, ReportedEstimate
+from palate.metrics import Estimate
+from palate.runs import Gain, ReportedEstimate, SubgroupGap, Test
+
+WithInterval = ReportedEstimate | Estimate | Gain | SubgroupGap | Test
 
 
 class Number(str):
@@ -70,8 +73,8 @@ def with_interval(
     return Number(f"{plain(value, signed=signed)} [{ends}]", value, low, high)
 
 
-def figure(found: ReportedEstimate | Gain | None, *, signed: bool = False) -> Number:
-    """Return a figure of a summary."""
+def figure(found: WithInterval | None, *, signed: bool = False) -> Number:
+    """Return a figure with its interval."""
     if found is None:
         return with_interval(None, None, None)
     return with_interval(found.value, found.low, found.high, signed=signed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from palate.reports.names import context_name, legend, short_names
-from palate.reports.numbers import NONE, figure, p_value, plain, with_interval, without_interval
+from palate.reports.numbers import NONE, figure, p_value, plain, without_interval
 from palate.reports.table import Table, breaks_between
 from palate.runs import SubgroupReport
 
@@ -84,8 +84,7 @@ def _gap(view: SubgroupReport) -> list[str]:
     gap = view.largest_gap
     if gap is None:
         return [NONE, NONE, NONE]
-    figures = with_interval(gap.value, gap.low, gap.high, signed=True)
-    return [f"{gap.a} − {gap.b}", figures, p_value(gap.p_holm)]
+    return [f"{gap.a} − {gap.b}", figure(gap, signed=True), p_value(gap.p_holm)]
 
 
 def _harmed(view: SubgroupReport) -> list[str]:

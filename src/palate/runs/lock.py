@@ -8,11 +8,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from palate.errors import RunError, writing
-
-try:
-    import fcntl
-except ImportError:  # no flock on this system: the folder is trusted to one writer
-    fcntl = None  # type: ignore[assignment]
+from palate.files import flock
 
 FILE = ".lock"
 
@@ -22,10 +18,8 @@ def lock(file: BinaryIO, folder: Path, *, wait: bool = False) -> None:
 
     Raises `RunError`, naming the folder that is written, where it may not wait.
     """
-    if fcntl is None:
-        return
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        flock(file, wait=wait)
     except OSError as error:
         file.close()
         raise RunError(f"{folder}: another process is writing this run; wait for it") from error

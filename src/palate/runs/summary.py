@@ -22,13 +22,7 @@ class ReportedEstimate(Record):
     @classmethod
     def of(cls, estimate: Estimate) -> ReportedEstimate:
         """Take over what tables and JSON need of an estimate."""
-        return cls(
-            value=estimate.value,
-            low=estimate.low,
-            high=estimate.high,
-            n=estimate.n,
-            note=estimate.note,
-        )
+        return cls.model_validate(estimate, from_attributes=True)
 
 
 class Summary(WhereGiven):

@@ -15,11 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate.errors import ModelError, writing
-
-try:
-    import fcntl
-except ImportError:  # no flock on this system: the folder is trusted to one writer
-    fcntl = None  # type: ignore[assignment]
+from palate.files import flock
 
 KEY = np.dtype("V16")
 Keys = NDArray[np.void]
@@ -86,8 +82,7 @@ class Vectors:
         with writing(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
             with (self.folder / "lock").open("ab") as lock:
-                if fcntl is not None:
-                    fcntl.flock(lock, fcntl.LOCK_EX)
+                flock(lock, wait=True)
                 whole = self._whole()
                 for name, size in (("vectors", 2 * self.width), ("keys", KEY.itemsize)):
                     path = self.folder / name

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from palate import metrics
 from palate.contexts import NOTHING, strangers_of
@@ -14,8 +13,8 @@ from palate.errors import ComparisonError
 from palate.metrics.clusters import Clusters
 from palate.runs import Run, Verdicts
 from palate.uses import CellKey, ScorerTable
+from palate.uses.units import Doubles
 
-Doubles = NDArray[np.float64]
 ROUNDED = 1e-9
 """Of the largest margin: what is closer was moved by rounding alone."""
 METRICS = ("accuracy", "mirrored accuracy", "concordance", "gain", "identity gain")

@@ -11,7 +11,7 @@ import pytest
 from planted_runs import rows_of, save_run, write_rows
 
 from palate.benchmarks import load_benchmark
-from palate.comparison import evaluate_grid
+from palate.comparison import evaluate
 from palate.errors import ComparisonError
 from palate.reports.page import report
 
@@ -37,7 +37,7 @@ def runs(file) -> Path:
     root = file.parent / "runs"
     for mirrored in ("only", None):
         pairs = load_benchmark(str(file), mirrored=mirrored)
-        evaluate_grid(pairs, ["longest", "shortest"], CONTEXTS, root=root)
+        evaluate(pairs, ["longest", "shortest"], CONTEXTS, root=root)
     return root
 
 

@@ -16,7 +16,7 @@ from planted_runs import OWN, STRANGER, rows_of, save_grid, save_run, write_rows
 from typer.testing import CliRunner
 
 from palate.cli import app
-from palate.comparison import evaluate_grid
+from palate.comparison import evaluate
 from palate.errors import ComparisonError, DataError, RunError, UsageError
 from palate.reports.page import report
 from palate.reports.page.sections.ranking import joined
@@ -74,7 +74,7 @@ def small(tmp_path_factory) -> Path:
 @pytest.fixture(scope="module")
 def tasting(tmp_path_factory) -> Path:
     root = tmp_path_factory.mktemp("tasting")
-    evaluate_grid(
+    evaluate(
         "tasting", ["longest", "shortest"], ["none", "profile:3", "stranger:3", "rubric"], root=root
     )
     return root

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from functools import cached_property
 from typing import ClassVar
 
@@ -60,8 +59,3 @@ class SampleScores(RecordResult[ScoresSummary, ScoreRow]):
     def values(self) -> NDArray[np.float64]:
         """Scores, rows × samples; NaN where unscored."""
         return np.array([row.scores for row in self.rows], dtype=np.float64)
-
-    @staticmethod
-    def count(rows: tuple[ScoreRow, ...]) -> dict[str, int]:
-        """Return how often each reason left a sample unscored."""
-        return dict(Counter(reason for row in rows for reason in row.reasons if reason))

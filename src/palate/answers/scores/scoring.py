@@ -5,6 +5,7 @@ What N answers to a question share is read once; a judge compares every two.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from palate.answers.drawing import refuse_draws
@@ -103,7 +104,7 @@ def score_samples(
             samples=samples.content,
             n_rows=len(scored),
             n_samples=samples.n,
-            unscored_reasons=SampleScores.count(scored),
+            unscored_reasons=Counter(why for row in scored for why in row.reasons if why),
             notes=job.notes,
         )
         result = SampleScores(summary, scored, folder)

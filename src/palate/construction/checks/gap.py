@@ -93,9 +93,7 @@ def _gaps(measure: QualityMetric, pairs: Dataset, limit: str, work: Work) -> Gap
         measure,
         Samples(pairs.name, tuple(pair.id for pair in of), answers),
         replace(pairs, rows=tuple(of)),
-        work.session.store,
-        work.start(measure.spec),
-        retry_unscored=work.retry_unscored,
+        work,
     )
     # Adherence to each row's own rubric, then to that of each draw.
     values = np.full((len(pairs.rows), 1 + max(draws.values(), default=0), 2), nan)

@@ -133,9 +133,8 @@ def rubric_sight(pairs: Dataset, measure: QualityMetric, work: Work) -> list[Sig
             measure,
             Samples(pairs.name, tuple(row.id for row in rows), tuple(texts)),
             replace(pairs, rows=tuple(rows)),
-            work.session.store,
-            work.start(f"{measure.spec} of posts"),
-            retry_unscored=work.retry_unscored,
+            work,
+            f"{measure.spec} of posts",
         ).values.T
         wins = own_rated > third_rated
     return [share_won("rubric", "a third user's posts", wins)]

@@ -10,7 +10,7 @@ from palate.metrics import Estimate, smallest_sign_flip_p
 from palate.metrics.selection import BestOfPoint
 from palate.reports.kinds.scores import unscored_notes
 from palate.reports.names import context_name, legend, short_names
-from palate.reports.numbers import NONE, counted, p_value, plain, with_interval, without_interval
+from palate.reports.numbers import NONE, counted, figure, p_value, plain, without_interval
 from palate.reports.page.figures.curves import best_of_lines
 from palate.reports.page.figures.drawing import picture
 from palate.reports.page.names import Names
@@ -177,8 +177,8 @@ def _level(found: Estimate, *, reliable: bool) -> str:
 
 
 def _figure(point: BestOfPoint, which: Literal["gain", "oracle_share"]) -> str:
-    found = point.gain if which == "gain" else point.oracle_share
-    text = with_interval(found.value, found.low, found.high, signed=which == "gain")
+    found = getattr(point, which)
+    text = figure(found, signed=which == "gain")
     return text if point.reliable or found.value is None else f"≈{text}"
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, Self
 
-from palate.metrics import Estimate
 from palate.reports.names import context_name, legend, short_names
-from palate.reports.numbers import NONE, counted, p_value, plain, with_interval, without_interval
+from palate.reports.numbers import NONE, counted, figure, p_value, plain, without_interval
 from palate.reports.page.names import Names
 from palate.reports.page.parts import Text
 from palate.reports.screen import WIDTH
@@ -49,7 +48,7 @@ def _qualities(result: DecodeResult) -> Iterator[Table]:
         title = f"{of}{who.guided_by}, {quality}"
         notes = [NOTE, *without_interval(figures), *_left_out(result, k, who)]
         notes += legend(who.scorers, end="")
-        yield Table(title, columns, rows, notes, who.text_columns, frozenset({0}), width=WIDTH)
+        yield Table(title, columns, rows, notes, len(who.columns), frozenset({0}), width=WIDTH)
 
 
 def _acting(result: DecodeResult) -> Table:
@@ -62,14 +61,14 @@ def _acting(result: DecodeResult) -> Table:
         bound = acted.divergence_bound
         kl = plain(acted.divergence) if bound is None else f"≤{plain(bound)}"
         tokens = f"{acted.tokens['policy']:,.0f} + {acted.tokens['guide']:,.0f}"
-        reward = with_interval(acted.reward.value, acted.reward.low, acted.reward.high, signed=True)
+        reward = figure(acted.reward, signed=True)
         rows.append([*who.cells(cell), reward, kl, *_text(acted.text), tokens])
     told = dict.fromkeys(
         f"{who.scorers[c.scorer]}: {note}" for c in summary.cells for note in c.notes
     )
     notes = [ACTED, *told]
     title = f"did guidance act? answers{who.guided_by}"
-    return Table(title, columns, rows, notes, who.text_columns, frozenset({0}), width=WIDTH)
+    return Table(title, columns, rows, notes, len(who.columns), frozenset({0}), width=WIDTH)
 
 
 class _Names(NamedTuple):
@@ -83,7 +82,7 @@ class _Names(NamedTuple):
     @classmethod
     def of(cls, cells: Sequence[GuidedCell]) -> Self:
         scorers = short_names([cell.scorer for cell in cells])
-        methods = {_method(cell) for cell in cells}
+        methods = {cell.method_name for cell in cells}
         several = len(scorers) > 1, len(methods) > 1
         shared = [*scorers.values()] if not several[0] else []
         shared += [*methods] if not several[1] else []
@@ -98,14 +97,10 @@ class _Names(NamedTuple):
     def unguided(self) -> list[str]:
         return [UNGUIDED, *[NONE] * sum(self.several)]
 
-    @property
-    def text_columns(self) -> int:
-        return len(self.columns)
-
     def cells(self, cell: GuidedCell) -> list[str]:
         scorer, method = self.several
         context = context_name(cell.context, oracle=cell.oracle)
-        return [context, *[self.scorers[cell.scorer]] * scorer, *[_method(cell)] * method]
+        return [context, *[self.scorers[cell.scorer]] * scorer, *[cell.method_name] * method]
 
     def of_cell(self, cell: GuidedCell) -> str:
         return " · ".join(self.cells(cell))
@@ -118,27 +113,19 @@ def answers_phrase(result: DecodeResult) -> str:
     return f"{n:,} {'answer' if n == 1 else 'answers'} to each of {rows:,} rows{couples}"
 
 
-def _method(cell: GuidedCell) -> str:
-    return cell.method if cell.weight is None else f"{cell.method} {cell.weight:g}"
-
-
 def _gains(rated: GuidedQuality) -> list[str]:
     identity = rated.identity_gain
     return [
         plain(rated.mean.value),
-        _figure(rated.gain, signed=True),
+        figure(rated.gain, signed=True),
         p_value(rated.p_holm),
-        NONE if identity is None else _figure(identity, signed=True),
+        NONE if identity is None else figure(identity, signed=True),
         p_value(rated.identity_p_holm),
     ]
 
 
 def _text(text: TextFacts) -> list[str]:
     return [f"{text.words:.1f}", f"{text.cut_off:.0%}", plain(text.distinct_bigrams)]
-
-
-def _figure(found: Estimate, *, signed: bool = False) -> str:
-    return with_interval(found.value, found.low, found.high, signed=signed)
 
 
 def _reasons(name: str, own: GuidedQuality) -> list[tuple[str, str | None]]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from palate.metrics import Estimate
-from palate.reports.numbers import NONE, counted, p_value, with_interval, without_interval
+from palate.reports.numbers import NONE, counted, figure, p_value, without_interval
 from palate.reports.page.figures.curves import learning_lines
 from palate.reports.page.figures.drawing import picture
 from palate.reports.page.names import Names
@@ -91,7 +91,7 @@ def _cell(point: Point, name: str) -> str:
     found: Estimate | None = getattr(point, name)
     if found is None or (name == RESIDUAL and point.shots == 0):
         return NONE
-    text = with_interval(found.value, found.low, found.high, signed=name == GAIN)
+    text = figure(found, signed=name == GAIN)
     return f"{text} {p_value(point.p_gain_over_reference_holm)}" if name == GAIN else text
 
 

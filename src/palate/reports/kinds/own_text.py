@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from palate.construction import OwnTextBuild
 from palate.construction.blind import PROBE, WARN_ABOVE
 from palate.construction.own_text.pairing import USELESS
-from palate.reports.numbers import Number, with_interval
+from palate.reports.numbers import count, figure
 from palate.reports.page.names import Names
 from palate.reports.page.parts import Text
 from palate.reports.table import Table, breaks_between
@@ -16,19 +16,13 @@ from palate.reports.table import Table, breaks_between
 def tables(build: OwnTextBuild) -> list[Table]:
     """Return yields, what was left out and why, and how often blind scorers are right."""
     told = build.summary
-    splits = [
-        [split, *(Number(f"{n:,}", n) for n in counts.values())]
-        for split, counts in told.rows.items()
-    ]
+    splits = [[split, *(count(n) for n in counts.values())] for split, counts in told.rows.items()]
     left_out = [
-        (what, reason, Number(f"{n:,}", n))
+        (what, reason, count(n))
         for what, counts in build.dropped.items()
         for reason, n in counts.items()
     ]
-    blind = [
-        [name, with_interval(each.value, each.low, each.high), Number(f"{each.n:,}", each.n)]
-        for name, each in told.blind_scorers.items()
-    ]
+    blind = [[name, figure(each), count(each.n)] for name, each in told.blind_scorers.items()]
     columns = ["split", "rows", "users", "inputs", "against authors", "against the model"]
     n_undated = told.undated_profile_items
     undated = (

@@ -83,11 +83,12 @@ def _scorers(summary: PolicySummary, names: Mapping[str, str]) -> Table:
                 figure(curve.gain, signed=True),
                 p_value(curve.gain_p_holm),
                 *[Number(f"{cell.unit:.4g}", cell.unit)] * summary.relative,
-                _weights(curve.chosen),
+                ", ".join(map(_number, curve.chosen)),
             ]
         )
     title = f"{summary.benchmark}: policy accuracy of {summary.policy} by {_score(summary)}"
-    return Table(title, columns, rows, [*_notes(summary, names)], 2, _breaks(summary), width=WIDTH)
+    breaks = breaks_between(cell.scorer for cell in summary.cells)
+    return Table(title, columns, rows, [*_notes(summary, names)], 2, breaks, width=WIDTH)
 
 
 def _curves(summary: PolicySummary, names: Mapping[str, str]) -> Table:
@@ -110,15 +111,8 @@ def _curves(summary: PolicySummary, names: Mapping[str, str]) -> Table:
         notes.append("The ratio to the policy orders as the reward alone, at every weight.")
     elif 0 in summary.weights:
         notes.append("The ratio at 0 is its limit.")
-    return Table(
-        "policy accuracy by weight",
-        columns,
-        rows,
-        notes,
-        3,
-        breaks_between([row[0] for row in rows]),
-        width=WIDTH,
-    )
+    breaks = breaks_between(row[0] for row in rows)
+    return Table("policy accuracy by weight", columns, rows, notes, 3, breaks, width=WIDTH)
 
 
 def _agreement(summary: PolicySummary) -> Table:
@@ -165,15 +159,9 @@ def _agreement(summary: PolicySummary) -> Table:
             else f"|τ| must reach {plain(critical)} for p ≤ 0.05 where no two tie"
         )
         notes.append(f"WARNING: {n} scorers show little: {least}.")
-    return Table(
-        "does the better reward make the better policy?",
-        columns,
-        rows,
-        notes,
-        2,
-        breaks_between([row[0] for row in rows]),
-        width=WIDTH,
-    )
+    title = "does the better reward make the better policy?"
+    breaks = breaks_between(row[0] for row in rows)
+    return Table(title, columns, rows, notes, 2, breaks, width=WIDTH)
 
 
 def _why_none(summary: PolicySummary) -> str:
@@ -268,14 +256,6 @@ def _unit(summary: PolicySummary) -> str:
 
 def _readings(summary: PolicySummary) -> Sequence[str]:
     return [each for each in READINGS if each != "ratio" or summary.method is not None]
-
-
-def _breaks(summary: PolicySummary) -> frozenset[int]:
-    return breaks_between([cell.scorer for cell in summary.cells])
-
-
-def _weights(chosen: Sequence[Weight]) -> str:
-    return ", ".join(map(_number, chosen))
 
 
 def _number(weight: Weight) -> str:

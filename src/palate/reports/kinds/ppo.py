@@ -16,9 +16,9 @@ from palate.reports.numbers import (
     Number,
     count,
     counted,
+    figure,
     p_value,
     plain,
-    with_interval,
     without_interval,
 )
 from palate.reports.page.figures.curves import kl_lines
@@ -188,7 +188,7 @@ def _paired(
 
 
 def _moved(gain: Estimate) -> tuple[Number, Number]:
-    return with_interval(gain.value, gain.low, gain.high, signed=True), p_value(gain.p)
+    return figure(gain, signed=True), p_value(gain.p)
 
 
 def _estimates(result: PolicyTrainingResult) -> Iterator[Estimate]:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
-from numpy.typing import NDArray
 
 from palate.answers import Samples
 from palate.answers.scores import SampleScores
@@ -27,9 +26,7 @@ from palate.uses.decode.result import (
     UnguidedQuality,
 )
 from palate.uses.result import ValueColumn, ValueTable
-from palate.uses.units import RowFigures
-
-Doubles = NDArray[np.float64]
+from palate.uses.units import Doubles, RowFigures
 
 
 @dataclass(frozen=True, eq=False)

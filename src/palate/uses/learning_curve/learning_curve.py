@@ -34,9 +34,10 @@ from palate.session import Session
 from palate.uses.learning_curve.consensus import majority_of_others
 from palate.uses.learning_curve.models import Models, build_models, references_of
 from palate.uses.learning_curve.points import CurveSummary, LearningCurve, Point, Shots
-from palate.uses.learning_curve.scoring import Doubles, Learner, Scored, Slates
+from palate.uses.learning_curve.scoring import Learner, Scored, Slates
 from palate.uses.learning_curve.user_groups import Groups
 from palate.uses.result import Cell, ValueColumn, ValueTable
+from palate.uses.units import Doubles
 
 SHOTS = (0, 1, 2, 5, 10, 20, 50)
 REPEATS = 5

@@ -26,8 +26,7 @@ from palate.scorers.personal import Personal, ResponseVectors
 from palate.scorers.state_options import draw_choices
 from palate.seeding import shuffled
 from palate.uses.learning_curve.points import Shots
-
-Doubles = NDArray[np.float64]
+from palate.uses.units import Doubles
 
 
 class Scored(NamedTuple):

@@ -12,8 +12,8 @@ from palate.benchmarks import Dataset, couple_votes
 from palate.metrics import Clusters, Estimate
 from palate.records import user_key
 from palate.uses.learning_curve.points import Point, Shots
-from palate.uses.learning_curve.scoring import Doubles, Scored, credit
-from palate.uses.units import PairUnits
+from palate.uses.learning_curve.scoring import Scored, credit
+from palate.uses.units import Doubles, PairUnits
 
 
 class Groups:

@@ -12,9 +12,8 @@ from palate.metrics.policy import READINGS
 from palate.metrics.ranks import kendall_agreement
 from palate.metrics.ranks.agreement import LEAST_SCORERS
 from palate.uses.policy_accuracy.curves import CellValues, written
-from palate.uses.policy_accuracy.pass_scores import Doubles
 from palate.uses.policy_accuracy.result import PolicyAgreement, PolicyCell
-from palate.uses.units import PairUnits
+from palate.uses.units import Doubles, PairUnits
 
 ROUNDED = 1e-9
 """Of the largest margin: what is closer was moved by rounding alone."""

@@ -14,9 +14,9 @@ from palate.metrics.arrays import deal
 from palate.metrics.policy import INFINITE, READINGS, Reading, best_weight, cross_fitted
 from palate.runs import ReportedEstimate, with_holm
 from palate.scorers import is_baseline
-from palate.uses.policy_accuracy.pass_scores import Doubles, PassScores
+from palate.uses.policy_accuracy.pass_scores import PassScores
 from palate.uses.policy_accuracy.result import CurvePoint, PolicyCell, ReadingCurve, Weight
-from palate.uses.units import PairUnits
+from palate.uses.units import Doubles, PairUnits
 
 
 def folds_of(pairs: Dataset) -> NDArray[np.int64]:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from palate.evaluation import BoundScorer, need_replies
 from palate.execution import Results
@@ -15,8 +14,7 @@ from palate.metrics.arrays import row_means
 from palate.metrics.policy import PolicyScores, Reading
 from palate.records import NO_STRANGER
 from palate.scorers.tilted_policy import SteeredPolicy
-
-Doubles = NDArray[np.float64]
+from palate.uses.units import Doubles
 
 
 class PassScores(NamedTuple):

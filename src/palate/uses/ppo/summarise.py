@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from palate.benchmarks import Dataset
 from palate.metrics.arrays import row_means
@@ -24,9 +23,7 @@ from palate.uses.ppo.result import (
     TrainingGain,
 )
 from palate.uses.result import ValueColumn, ValueTable
-from palate.uses.units import RowFigures
-
-Doubles = NDArray[np.float64]
+from palate.uses.units import Doubles, RowFigures
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -148,14 +149,6 @@ def _noise(run: Run, kind: str) -> Measured | None:
     return Measured((noise.expected_flips or 0.0) / max(n, 1), measured(noise, n))
 
 
-def _rounding(run: Run) -> Measured | None:
-    return _noise(run, "rounding")
-
-
-def _asked_again(run: Run) -> Measured | None:
-    return _noise(run, "asking again")
-
-
 def _honest(run: Run) -> Measured | None:
     before = (run.summary.calibration or {}).get("before")
     if not before:
@@ -200,14 +193,14 @@ CHECKS = (
     ),
     Check(
         "Rounding in half precision",
-        _rounding,
+        partial(_noise, kind="rounding"),
         0.01,
         1.0,
         "fine where 1 % of the verdicts or fewer are expected to flip in float32",
     ),
     Check(
         "Replies asked for again",
-        _asked_again,
+        partial(_noise, kind="asking again"),
         0.01,
         0.1,
         "fine where 1 % of the verdicts or fewer are expected to change, do not use above 10 %",
