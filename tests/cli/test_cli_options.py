@@ -33,12 +33,12 @@ from palate.cli.personal_policy import PolicyRecipe
 from palate.cli.serve import Serving
 from palate.cli.train import NewPlanner, PlannerRecipe, TokenRewardRecipe
 from palate.cli.training_data import (
-    HeldOut,
     LeftOut,
     NewModel,
     RecipeOptions,
     RowsToRead,
     TunedModel,
+    UntrainedUsers,
 )
 from palate.errors import UsageError
 
@@ -57,8 +57,8 @@ RECORDS = {
     "train classifier": [TunedModel, RecipeOptions, RowsToRead, LeftOut, Devices],
     "train autoregressive": [TunedModel, TokenRewardRecipe, RowsToRead, LeftOut, Devices],
     "train planner": [NewPlanner, PlannerRecipe, RowsToRead, LeftOut, Devices],
-    "train p-dpo": [TunedModel, PolicyRecipe, HeldOut, RowsToRead, Devices],
-    "train lore": [NewModel, HeldOut, RowsToRead, Devices],
+    "train p-dpo": [TunedModel, PolicyRecipe, UntrainedUsers, RowsToRead, Devices],
+    "train lore": [NewModel, UntrainedUsers, RowsToRead, Devices],
 }
 
 

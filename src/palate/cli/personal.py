@@ -11,7 +11,7 @@ import typer
 from palate.cli.compute_options import Devices
 from palate.cli.console import bars
 from palate.cli.flatten import flatten_options
-from palate.cli.training_data import HeldOut, NewModel, RowsToRead, choices_of, learn
+from palate.cli.training_data import NewModel, RowsToRead, UntrainedUsers, choices_of, learn
 from palate.errors import UsageError
 from palate.learning import adapt as adapt_to
 from palate.session import default_session
@@ -31,7 +31,7 @@ def trainer(method: str) -> Callable[..., None]:
         given: Annotated[
             list[str] | None, typer.Option("--set", help="Option of the method, name=value.")
         ] = None,
-        users: HeldOut,
+        users: UntrainedUsers,
         rows: RowsToRead,
         devices: Devices,
     ) -> None:

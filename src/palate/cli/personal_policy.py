@@ -10,10 +10,10 @@ import typer
 from palate.cli.compute_options import Devices
 from palate.cli.flatten import flatten_options
 from palate.cli.training_data import (
-    HeldOut,
     RecipeOptions,
     RowsToRead,
     TunedModel,
+    UntrainedUsers,
     choices_of,
     learn,
     loss_of,
@@ -48,7 +48,7 @@ class PolicyRecipe(RecipeOptions):
 @flatten_options
 def train_policy(
     model: TunedModel,
-    users: HeldOut,
+    users: UntrainedUsers,
     recipe: PolicyRecipe,
     rows: RowsToRead,
     devices: Devices,

@@ -63,7 +63,7 @@ class LeftOut:
 
 
 @dataclass(frozen=True)
-class HeldOut(LeftOut):
+class UntrainedUsers(LeftOut):
     """Users who are named or drawn, and not trained on."""
 
     held_out_users: Annotated[
