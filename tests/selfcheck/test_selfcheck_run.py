@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import typer
+from click.testing import Result
 from typer.testing import CliRunner
 
 from palate import metrics
@@ -90,11 +91,20 @@ def test_palate_holds_in_a_few_worlds() -> None:
     }  # fmt: skip
 
 
-def test_deterministic_and_told_of_progress() -> None:
-    seen: list[tuple[int, int]] = []
-    one = selfcheck(20, seed=4, progress=lambda done, total: seen.append((done, total)))
-    assert one == selfcheck(20, seed=4)
-    assert seen == [(k + 1, 20) for k in range(20)]
+@pytest.fixture(scope="module")
+def progress() -> list[tuple[int, int]]:
+    """What `twenty` says of its progress."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def twenty(progress: list[tuple[int, int]]) -> list[WorldCheck]:
+    return selfcheck(20, seed=1, progress=lambda done, total: progress.append((done, total)))
+
+
+def test_progress_is_told(twenty: list[WorldCheck], progress: list[tuple[int, int]]) -> None:
+    assert twenty
+    assert progress == [(k + 1, 20) for k in range(20)]
 
 
 def on_mirrors(worlds: int = 4) -> set[tuple[str, str, str]]:
@@ -155,6 +165,7 @@ def test_shift_without_the_scale_of_each_user_is_caught(monkeypatch: pytest.Monk
 
 def test_rows_taken_for_independent_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trials, "summarise", redone(as_if_independent))
+    monkeypatch.setattr(trials, "gain", lambda run, other, base: base)  # none is looked at here
     found = [run_trial(unmirrored_world(0, k), 0, k) for k in range(250)]
     assert ("coverage", "knows: accuracy", "unmirrored") in failed(
         world_checks(found, "unmirrored")
@@ -218,23 +229,33 @@ def command() -> typer.Typer:
     return app
 
 
-def test_command_prints_a_table() -> None:
-    printed = CliRunner().invoke(command(), ["--worlds", "20"])
+def of_checks(checks: list[WorldCheck], monkeypatch: pytest.MonkeyPatch) -> Result:
+    """Return what the command prints of checks that another test made."""
+    monkeypatch.setattr(selfcheck_command, "selfcheck", lambda *_, **__: checks)
+    return CliRunner().invoke(command(), ["--worlds", "20"])
+
+
+def test_command_prints_a_table(twenty: list[WorldCheck], monkeypatch: pytest.MonkeyPatch) -> None:
+    printed = of_checks(twenty, monkeypatch)
     assert printed.exit_code == 0
     assert "planted truth: 20 worlds, seed 0" in printed.stdout
     assert "confident blind: concordance, scaled by user" in printed.stdout
 
 
-def test_command_prints_a_document() -> None:
+def test_command_prints_a_document_the_same_for_a_seed(twenty: list[WorldCheck]) -> None:
     asked = CliRunner().invoke(command(), ["--worlds", "20", "--seed", "1", "--format", "json"])
     document = json.loads(asked.stdout)
     assert (document["schema"], document["kind"]) == (4, "selfcheck")
     assert (document["worlds"], document["seed"]) == (20, 1)
     assert all(check["ok"] for check in document["checks"])
+    assert document["checks"] == [{**check.model_dump(mode="json"), "ok": True} for check in twenty]
 
 
-def test_command_fails_where_a_check_does(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(trials, "summarise", redone(as_if_unmirrored))
-    printed = CliRunner().invoke(command(), ["--worlds", "20"])
+def test_command_fails_where_a_check_does(
+    twenty: list[WorldCheck], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    *right, last = twenty
+    wrong = last.model_copy(update={"value": last.high + 1})
+    printed = of_checks([*right, wrong], monkeypatch)
     assert printed.exit_code == 1
     assert "NO" in printed.stdout
