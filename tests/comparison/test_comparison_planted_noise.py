@@ -1,4 +1,4 @@
-"""Rounding of known size: what `tools/planted_rounding.py` prints, with 100 seeds a world."""
+"""Rounding of known size: what `tools/planted_rounding.py` prints, with 50 seeds a world."""
 
 import sys
 from functools import cache
@@ -10,7 +10,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 
 from planted_rounding import BORDERLINE, CLEAR, UNEQUAL, World, tally
 
-told = cache(lambda world: tally(world, range(100)))
+SEEDS = 50
+told = cache(lambda world: tally(world, range(SEEDS)))
 
 
 @pytest.mark.parametrize("world", [BORDERLINE[1], CLEAR[1], *UNEQUAL])
@@ -27,18 +28,18 @@ def test_a_yes_that_is_rounding_reads_so():
             *(told(world).rounding for world in (*BORDERLINE, UNEQUAL[0])), strict=True
         )
     )
-    assert all_of_them >= 10
+    assert all_of_them >= 7, "of about 14, or there would be nothing to tell by"
     assert right >= 0.95 * all_of_them
 
 
 @pytest.mark.parametrize("world", [*CLEAR[:2], UNEQUAL[1]])
 def test_a_real_yes_reads_yes(world):
     right, all_of_them = told(world).real
-    assert all_of_them >= 95
+    assert all_of_them >= 0.95 * SEEDS
     assert right >= 0.95 * all_of_them
 
 
 def test_without_the_sample_these_would_read_yes():
     worlds = [told(world) for world in BORDERLINE]
-    assert sum(each.rounding[1] for each in worlds) > 10, "or there would be nothing to guard from"
+    assert sum(each.rounding[1] for each in worlds) > 5, "or there would be nothing to guard from"
     assert World(0.5, 0.2) == BORDERLINE[1]
