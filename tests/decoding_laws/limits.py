@@ -55,7 +55,7 @@ def fusion_score(world: WordWorld, keep: TokenFilter, guide: Floats) -> Score:
 
     def score(weight: float) -> Floats:
         p, g, also = _cells(world, guide)
-        logp = Fusion(1, weight, keep).logits(p, g, also=also).float().log_softmax(-1)
+        logp = Fusion(1, weight, keep).log_probabilities(p, g, also=also)
         return _summed(world, logp.gather(-1, also[:, None])[:, 0])
 
     return score

@@ -40,13 +40,20 @@ class TokenFilter(NamedTuple):
             best = logp.amax(dim=-1, keepdim=True)
             near: Tensor = logp >= best + math.log(self.number)
             return near
-        torch = import_torch()
-        none: Tensor = torch.zeros_like(logp, dtype=torch.bool)
         if self.how == "top-k":
             best = logp.topk(min(int(self.number), logp.shape[-1]), dim=-1).indices
-            return none.scatter(-1, best, True)
+            return _only(best, logp)
+        torch = import_torch()
         falling, order = logp.softmax(dim=-1).sort(dim=-1, descending=True, stable=True)
-        return none.scatter(-1, order, falling.cumsum(dim=-1) - falling < self.number)
+        inside = falling.cumsum(dim=-1) - falling < self.number
+        mask: Tensor = torch.zeros_like(inside).scatter(-1, order, inside)
+        return mask
+
+
+def _only(tokens: Tensor, like: Tensor) -> Tensor:
+    none = import_torch().zeros_like(like, dtype=import_torch().bool)
+    mask: Tensor = none.scatter(-1, tokens, True)
+    return mask
 
 
 def weighted(coefficients: Sequence[float], parts: Sequence[Tensor]) -> Tensor:
@@ -92,6 +99,18 @@ class Fusion(NamedTuple):
             out |= ~(mask if also is None else mask.scatter(-1, also[..., None], True))
         return summed.masked_fill(out, -math.inf)
 
+    def log_probabilities(
+        self,
+        policy: Tensor,
+        guide: Tensor,
+        temperature: float = 1.0,
+        also: Tensor | None = None,
+    ) -> Tensor:
+        """Return log π (rows × vocabulary), float32."""
+        logits = self.logits(policy, guide, also)
+        logp: Tensor = import_torch().log_softmax(logits.float() / temperature, dim=-1)
+        return logp
+
 
 class Preset(NamedTuple):
     """A published method as a fusion."""
@@ -126,11 +145,11 @@ class Preset(NamedTuple):
         if not (model or difference):
             raise UsageError(f"method {name}: the terms of {spec} do not sum to 0")
 
-    def law(self, weight: float) -> Fusion:
+    def law(self, weight: float, keep: TokenFilter | None = None) -> Fusion:
         """Return the law at a weight; raises `UsageError` for one that is no number."""
         if math.isnan(weight) or math.isinf(weight):
             raise UsageError(f"weight {weight:g}: expected a finite number")
-        return Fusion(self.policy(weight), self.guide(weight), self.keep)
+        return Fusion(self.policy(weight), self.guide(weight), self.keep if keep is None else keep)
 
 
 def amulet_shift(
