@@ -91,6 +91,7 @@ TAMPERING = {
     "a verdict": (row(7, flip), "rows.jsonl:7: ", "its numbers give"),
     "a verdict and its margin": (
         row(7, lambda r: (flip(r), r.update(margin=-r["margin"]))), "summary.json:", "rows give"),
+    "a score": (row(7, lambda r: r.update(margin=r["margin"] * 1.01)), "rows.jsonl:7: ", "journal"),
     "a user": (row(7, lambda r: r.update(user="ann")), "rows.jsonl:7: ", "user 'ann'; the data"),
     "a couple": (row(7, lambda r: r.update(mirror_of=None)), "rows.jsonl:7: ", "mirror_of None"),
     "an unknown field": (row(7, lambda r: r.update(score=1)), "rows.jsonl:7: ", "no row (score"),
@@ -122,6 +123,12 @@ TAMPERING = {
         manifest(lambda m: m["identity"].pop("benchmark")), "manifest.json: ", "(benchmark: field"),
     "the folder": (renamed, "manifest.json: ", "is the manifest of tasting/"),
     "no summary": (lambda f: (f / "summary.json").unlink(), "", "not finished"),
+    "the journal": (
+        lambda f: edit_line(f / "journal.jsonl", 3, lambda x: x.update(values=[0.5, 0.1])),
+        "rows.jsonl:", "journal.jsonl holds other numbers"),
+    "the journal's pass": (
+        lambda f: edit_line(f / "journal.jsonl", 3, lambda x: x.update(in_pass="0")),
+        "journal.jsonl:3: ", "of a pass"),
 }  # fmt: skip
 
 
@@ -130,7 +137,10 @@ def test_a_true_run_passes_and_says_what_is_not_seen(copy: Path, data: DataOfRun
     assert checked is not None
     assert (checked.problems, checked.rows) == ([], 96)
     assert checked.unseen[0].startswith("of summary.json oracle, models, parts_dropped")
-    assert checked.unseen[1] == "journal.jsonl"
+    (copy / "journal.jsonl").unlink()
+    checked = verify_run(copy, data)
+    assert checked is not None
+    assert (checked.problems, checked.unseen[0]) == ([], "the journal (there is none)")
 
 
 @pytest.mark.parametrize("what", TAMPERING)

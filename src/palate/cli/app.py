@@ -38,7 +38,7 @@ COMMANDS = {
     ),
     "verify": (
         "verify:verify",
-        "Check runs that others made: rows, data, figures; score some rows afresh.",
+        "Check runs that others made: rows, data, journals, figures; score some rows afresh.",
     ),
     "show": ("show:show_pair", "Print what a scorer would see of one pair, under each context."),
     "list": (

@@ -40,7 +40,7 @@ def verify(
     template_date: flags.TemplateDate = None,
     chat_template: flags.ChatTemplate = None,
 ) -> None:
-    """Check runs that others made: rows, data, figures; score some rows afresh.
+    """Check runs that others made: rows, data, journals, figures; score some rows afresh.
 
     Exits 1 where a run is refused.
     """

@@ -1,8 +1,9 @@
-"""Rows of a run, read line by line: against themselves and the data."""
+"""Rows of a run, read line by line: against themselves, the data and the journal."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import combinations
 from pathlib import Path
 
 from palate.benchmarks import Dataset
@@ -10,8 +11,13 @@ from palate.errors import RunError, first_line
 from palate.evaluation import BoundScorer, Work, row_of
 from palate.records import Judgement, Outcome, Scores, Settings, Verdict, margin_of
 from palate.records.record import problem_of
-from palate.runs import VerdictRow
+from palate.runs import Line, Manifest, VerdictRow, located_lines
+from palate.specs import Spec
 
+DIRECT = frozenset(
+    {"random", "longest", "shortest", "similarity", "likelihood", "rating", "classifier", "judge"}
+)
+"""Scorers whose number for a response is the one in the journal."""
 Check = Callable[[int, VerdictRow], str | None]
 """From a row's place and the row to what is wrong with it, if anything is."""
 
@@ -87,6 +93,37 @@ def by_data(pairs: Dataset, seed: int) -> Check:
             if getattr(row, name) != getattr(expected, name):
                 return f"{name} {getattr(row, name)!r}; the data have {getattr(expected, name)!r}"
         return None
+
+    return check
+
+
+def by_journal(path: Path, manifest: Manifest) -> Check | None:
+    """Check that a row's margin is a difference of the numbers in its line of the journal.
+
+    Its sign is not seen, as lines name no response, and neither are rows without a line of their
+    own. None for a scorer that makes one number of several. Raises `RunError` for another run's
+    line.
+    """
+    lines: dict[str, Line] = {}
+    for number, (_, line) in enumerate(located_lines(path), 1):
+        if line.in_pass not in manifest.passes:
+            raise RunError(f"{path}:{number}: of a pass that the manifest does not name")
+        lines[line.id] = line  # a later one wins
+    kind = Spec.parse(manifest.identity["scorer"]).kind
+    if kind not in DIRECT or len(manifest.passes) > 1:
+        return None
+
+    def check(place: int, row: VerdictRow) -> str | None:
+        del place
+        if row.margin is None or row.id not in lines:
+            return None
+        values = [value for value in lines[row.id].values if value is not None]
+        if kind == "judge":
+            same = [abs(o) for o in row.orders if o is not None] == [abs(v) for v in values]
+        else:  # of a response that an earlier row has too the number stands in that row's line
+            margins = {abs(margin_of(a, b)) for a, b in combinations(values, 2)}
+            same = abs(row.margin) in margins or len(values) < 2
+        return None if same else f"margin {row.margin}; {path.name} holds other numbers"
 
     return check
 

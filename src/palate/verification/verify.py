@@ -23,7 +23,7 @@ from palate.runs.run import AGAIN, UNDECIDED
 from palate.verification.afresh import Rescoring
 from palate.verification.data import DataOfRuns
 from palate.verification.figures import figure_problems
-from palate.verification.rows import by_data, by_numbers, checked_rows
+from palate.verification.rows import by_data, by_journal, by_numbers, checked_rows
 
 
 class CheckedRun(NamedTuple):
@@ -39,7 +39,7 @@ class CheckedRun(NamedTuple):
 def verify_run(
     folder: Path, data: DataOfRuns, rescoring: Rescoring | None = None
 ) -> CheckedRun | None:
-    """Check name, schema, rows, data and figures of a run; None for another kind.
+    """Check name, schema, rows, data, journal and figures of a run; None for another kind.
 
     Figures are recomputed, and rows scored afresh, where nothing else is wrong.
     """
@@ -63,6 +63,11 @@ def verify_run(
             of_data = {"undecided_rows": pairs.ties, "bad_rows": len(pairs.bad_rows)}
             if pairs.content_hash != identity["rows"]:
                 problems.append(f"{folder / MANIFEST}: `rows` is no hash of the data's rows")
+        there = (folder / JOURNAL).is_file()
+        check = by_journal(folder / JOURNAL, manifest) if there else None
+        if check is None:
+            unseen.append("the journal" + ("" if there else " (there is none)"))
+        checks += [check] if check else []
         verdicts = Verdicts(checked_rows(folder / ROWS, checks, problems))
         if pairs is not None and len(verdicts) < len(pairs.pairs):
             where = f"{folder / ROWS}:{len(verdicts) + 1}"
@@ -70,7 +75,7 @@ def verify_run(
         if not problems:
             problems, fields = figure_problems(folder, manifest, verdicts, summary, of_data)
             unseen.append(f"of summary.json {', '.join(fields)}")
-            unseen += [name for name in (JOURNAL, AGAIN, UNDECIDED) if (folder / name).is_file()]
+            unseen += [name for name in (AGAIN, UNDECIDED) if (folder / name).is_file()]
             Run.read(folder)  # what lies beside the rows can be read
         if rescoring is not None and not problems:
             if pairs is None:
@@ -85,15 +90,15 @@ def verify_run(
 
 def _identity(folder: Path, manifest: Manifest) -> dict[str, Any]:
     """Return the identity of the run that lies in a folder; raises `RunError` for another's."""
-    given = manifest.identity
+    told = manifest.identity
     try:
-        known = Identity.model_validate({k: given[k] for k in Identity.model_fields if k in given})
+        known = Identity.model_validate({k: told[k] for k in Identity.model_fields if k in told})
         Settings(seed=known.seed)
-        if not all(isinstance(given.get(name, ""), str) for name in ("since", "until")):
+        if not all(isinstance(told.get(name, ""), str) for name in ("since", "until")):
             raise ValueError("since, until: input should be a valid string")
     except ValueError as error:
         raise RunError(f"{folder / MANIFEST}: identity ({problem_of(error)})") from error
     place = manifest.folder(Path())
     if folder.resolve().parts[-3:] != place.parts:
         raise RunError(f"{folder / MANIFEST}: is the manifest of {place.as_posix()}")
-    return {**given, **known.model_dump(mode="json")}
+    return {**told, **known.model_dump(mode="json")}
