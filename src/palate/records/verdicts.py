@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 from enum import StrEnum
-from typing import Annotated, TypeVar
 
 import numpy as np
-from pydantic import AfterValidator
+from pydantic import field_validator
 
 from palate.records.record import Record
 
@@ -29,23 +28,24 @@ class Outcome(StrEnum):
         return {"chosen": 1.0, "tie": 0.5, "rejected": 0.0}.get(str(self), float("nan"))
 
 
-T = TypeVar("T")
-IfAny = Annotated[tuple[T, ...], AfterValidator(lambda items: items if any(items) else ())]
-"""A value per candidate; empty where none says anything."""
+def _unless_empty(items: tuple[object, ...]) -> tuple[object, ...]:
+    return items if any(items) else ()
 
 
 class Scores(Record):
     """One number per candidate of a slate, or `None` with the reason."""
 
     values: tuple[float | None, ...]
-    reasons: IfAny[str | None] = ()
+    reasons: tuple[str | None, ...] = ()
     """Why a candidate is unscored, in the order of `values`; empty if all are scored."""
-    raw: IfAny[str | None] = ()
+    raw: tuple[str | None, ...] = ()
     """The raw replies behind the numbers, where there were any."""
-    split: IfAny[bool] = ()
+    split: tuple[bool, ...] = ()
     """Where a text behind the number was longer than the model's window and had to be split."""
     outage: bool = False
     """Unscored because the outside world failed: tried again at the next call."""
+
+    _dropped = field_validator("reasons", "raw", "split")(_unless_empty)
 
     @classmethod
     def unscored(cls, n: int, reason: str, *, outage: bool = False) -> Scores:
@@ -71,9 +71,11 @@ class Judgement(Record):
 
     margin: float | None
     orders: tuple[float | None, ...] = ()
-    raw: IfAny[str | None] = ()
+    raw: tuple[str | None, ...] = ()
     reason: str | None = None
     outage: bool = False
+
+    _dropped = field_validator("raw")(_unless_empty)
 
     @property
     def votes_disagree(self) -> bool:
