@@ -31,7 +31,7 @@ prompt = [random.randrange(3, 40000) for _ in range(600)]
 list(local.log_probabilities([[(prompt[:20], 10)]]))
 open("/proc/self/clear_refs", "w").write("5")  # the peak of loading is forgotten
 loaded = peak()
-for slates in (1, 3):
+for slates in (1, 6):
     groups = ([([*prompt, k, j, *prompt[:60]], 600) for j in (1, 2)] for k in range(slates))
     list(local.log_probabilities(groups))
     print(peak() - loaded)
@@ -40,7 +40,7 @@ print(local.nbytes, local.memory(700, local.torch.get_num_threads()))
 
 
 def peaks_beyond_model(model: str, dtype: str, **variables: str) -> tuple[list[int], int, int]:
-    """Return by how much memory grew after 1 and 3 slates, the model, and what is promised."""
+    """Return by how much memory grew after 1 and 6 slates, the model, and what is promised."""
     said = subprocess.run(
         [sys.executable, "-c", PEAK, model, dtype],
         capture_output=True,

@@ -326,11 +326,46 @@ def test_ids_are_read_as_in_the_data():
     told = reward.trl([""] * 4, ["a", "bb", "ccc", "dd"], row=[7, "8", np.int64(7), None])
     assert told == [1.0, 2.0, 3.0, None]
     assert reward.unscored == {NO_ROW: 1}
-    for wrong in (1.5, True, [7]):
+    for wrong in (
+        1.5,
+        True,
+        [7],
+        float("nan"),
+        np.float32(2**24),
+        np.array([7, 8]),
+        np.bool_(True),
+    ):
         with pytest.raises(DataError, match="id`: expected text or a whole number"):
             reward.trl([""], ["a"], row=[wrong])
     with pytest.raises(UsageError, match=r"no row '9': numbered has none"):
         reward.trl([""], ["a"], row=[9])
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_each_completion_needs_a_row(count):
+    reward = palate.reward("longest", benchmark=waters())
+    with pytest.raises(UsageError, match=f"^{count} completions for 2 rows; give each one$"):
+        reward.trl([""] * 2, ["Tea."] * count, row=["ann-0"] * 2)
+
+
+def test_ids_in_tensors_arrays_and_floats_are_read():
+    torch = pytest.importorskip("torch")
+    data = Dataset.from_rows("numbered", [
+        {"id": k, "question": f"Which of {k}?", "chosen": "Tea.", "rejected": "Milk."}
+        for k in (7, 300)
+    ])  # fmt: skip
+    reward = palate.reward("longest", benchmark=data)
+    for ids in (
+        torch.tensor([7, 300]), torch.tensor([[7], [300]]), torch.tensor([7.0, 300.0]),
+        np.array([7, 300]), np.array([7.0, 300.0]), np.array(["7", "300"]), [7.0, 300.0],
+        [torch.tensor(7), np.float32(300)],
+    ):  # fmt: skip
+        assert reward.trl([""] * 2, ["a", "bb"], row=ids) == [1.0, 2.0]
+    for rounded in (torch.tensor([300.0], dtype=torch.bfloat16), torch.tensor([float("inf")])):
+        with pytest.raises(DataError, match="id`: expected text or a whole number, got float"):
+            reward.trl([""], ["a"], row=rounded)
+    with pytest.raises(DataError, match=r"id`: expected .* got Tensor"):
+        reward.trl([""], ["a"], row=torch.tensor([[7, 300]]))
 
 
 def test_no_reward_reads_a_thought_whoever_asks_for_it():

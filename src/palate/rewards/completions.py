@@ -45,6 +45,17 @@ def last_text(completion: Any) -> Answer:
     return Answer(_joined(last.get("content")))
 
 
+def row_number(value: Any) -> Any:
+    """Return an id as text or number: trainers hold numbers in arrays and tensors, or as 7.0.
+
+    A float that its own precision may have rounded stays a float, which is no id.
+    """
+    bits = {1: 3, 2: 8, 4: 24}.get(getattr(getattr(value, "dtype", None), "itemsize", 8), 53)
+    plain = value.item() if getattr(value, "shape", None) in ((), (1,)) else value
+    whole = isinstance(plain, float) and plain.is_integer() and abs(plain) < 2**bits
+    return int(plain) if whole else plain
+
+
 def spoken(text: str) -> Answer:
     """Return a text without the thought that opens it; None where nothing else is there.
 

@@ -31,7 +31,7 @@ from palate.records import (
     question_key,
     user_key,
 )
-from palate.rewards.completions import EMPTY, Answer, last_text, spoken
+from palate.rewards.completions import EMPTY, Answer, last_text, row_number, spoken
 from palate.rewards.requests import RatedResponse, ReadsRendered, RewardRequest, row_requests
 from palate.rewards.scale import Scale
 from palate.seeding import digest
@@ -260,9 +260,12 @@ class Reward:
         A completion is a text or messages (`last_text`). Ids are read as in the data; where there
         is none, there is no reward.
 
-        Raises `DataError` for what is no id, and as `values` does.
+        Raises `UsageError` for fewer of the one than of the other, `DataError` for what is no id,
+        and as `values` does.
         """
-        named = [None if name is None else read_identifier(name) for name in rows]
+        if len(rows) != len(completions):
+            raise UsageError(f"{len(completions)} completions for {len(rows)} rows; give each one")
+        named = [None if name is None else read_identifier(row_number(name)) for name in rows]
         answers = [last_text(completion) for completion in completions]
         values = [
             RewardValue(None, NO_ROW if name is None else answer.reason)
