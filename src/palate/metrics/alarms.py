@@ -60,8 +60,9 @@ def of_scores(scores: FloatArray) -> Iterator[Alarm]:
     if np.ptp(scores) == 0:
         yield Alarm(check="constant", n=n, of=n, value=float(scores[0]))
     elif scores.min() >= 0 and scores.max() <= 1 and len(np.unique(scores)) > 2:
-        at_ends = int(((scores < CLOSE) | (scores > 1 - CLOSE)).sum())
-        yield from of_share("saturated", at_ends, n, AT_ENDS)
+        low, high = scores < CLOSE, scores > 1 - CLOSE
+        low &= high.any() | (scores > 0)  # many zeros alone are of scorers that count
+        yield from of_share("saturated", int((low | high).sum()), n, AT_ENDS)
 
 
 def of_margins(
