@@ -232,7 +232,7 @@ def healthy(seed: int) -> dict[str, Planted]:
 
     def overlap(slate: Slate, text: str) -> float:
         common = {*posts(slate).lower().split()} & {*text.lower().split()}
-        return sum(len(word) > 5 + 3 * (bias > 0) for word in common) / len(text.split())
+        return sum(len(word) > 3 + (bias > 0) for word in common) / len(text.split())
 
     return {
         "a score": Planted(read, log_odds=True),

@@ -164,7 +164,7 @@ class Pass:
 
     def _refuse_constant(self) -> None:
         """Raise `UsageError` where a model has one score for all, but in a call that goes on."""
-        numbers, spec = np.unique(self.results.numbers), self.task.spec or ""
+        numbers, spec = np.unique(self.results.numbers), self.task.name
         reads_model = {"content", "model"} & info_of(self.task.computes, spec).details.keys()
         if reads_model and len(numbers) == 1 and self.journal and not self._is_known.any():
             raise UsageError(

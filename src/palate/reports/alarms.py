@@ -20,8 +20,8 @@ WORDS = {
     "unscored": ("{n:,} of {of:,} rows are unscored", "{reason}"),
     "one side": ("{n:,} of {of:,} pairs go to one place", "the judge reads places, not answers"),
     "length": ("margins are of length alone (ρ {value:+.3f})", "no content is read"),
-    "blind": ("{n:,} of {of:,} margins stay for another user", "the user is never read"),
-    "cut": ("{n:,} of {of:,} margins stay for another user", "long prompts are cut"),
+    "blind": ("{n:,} of {of:,} margins do not change with the user", "it never reads the user"),
+    "cut": ("{n:,} of {of:,} margins do not change with the user", "long prompts are cut"),
 }
 """By check, the fact and what it usually means."""
 READ_CHOICES = ("personal:", "policy:")
