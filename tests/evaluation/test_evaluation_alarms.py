@@ -111,7 +111,7 @@ MANY = Dataset(
 
 def test_a_model_with_one_score_for_all_is_stopped_once(tmp_path):
     constant = Model(lambda text: 0.5)
-    with pytest.raises(UsageError, match=r"^mine: stopped, for the first 2\d\d rows all score 0.5"):
+    with pytest.raises(UsageError, match=r"^mine: stopped, for 2\d\d rows all score 0.5;"):
         evaluate(MANY, constant, root=tmp_path, name="mine")
     assert 200 <= constant.scored < 300
     (journal,) = tmp_path.rglob(JOURNAL)

@@ -18,12 +18,13 @@ from pairs import pair_of
 from palate.benchmarks import Dataset, load_benchmark
 from palate.comparison import Grid
 from palate.evaluation import evaluate
-from palate.metrics import Alarm
+from palate.metrics import alarms
 from palate.records import Post, ScorerInfo, Scores
 from palate.reports import comparison_tables, screens
 from palate.reports.alarms import WORDS, alarm_lines, alarms_of, fact_and_meaning
 from palate.runs import load_runs
 
+Alarm = alarms.Alarm
 SHOWN = {
     "constant": Alarm(check="constant", n=192, of=192, value=0.5),
     "coarse": Alarm(check="coarse", n=1204, of=1436, value=0.0625),
@@ -42,10 +43,10 @@ def text(grid, width=100):
     return screen.text(width)
 
 
-def with_alarms(grid, **alarms):
+def with_alarms(grid, **checks):
     """Return a grid of which some scorers raise an alarm in every cell."""
     runs = list(grid.runs)
-    for scorer, check in alarms.items():
+    for scorer, check in checks.items():
         runs += three(f"{scorer}:./m", 0.5, 0.5, 0.5, alarms=(SHOWN[check],))
     return Grid(tuple(runs), (), grid.gains)
 

@@ -140,7 +140,7 @@ def test_a_head_with_several_outputs_needs_a_choice(tiny):
     slate = make_slate(*RESPONSES)
     with pytest.raises(ModelError, match=r"3 outputs \(helpful, honest, brief\).*\?head=0"):
         list(build_scorer(f"classifier:{folder}", default_session()).score([slate]))
-    with pytest.raises(ModelError, match=r"the head has outputs 0 to 2$"):
+    with pytest.raises(ModelError, match=r"the head has 3 outputs .*as in \?head=0$"):
         list(build_scorer(f"classifier:{folder}?head=3", default_session()).score([slate]))
     own = own_rewards(folder, slate, padded=False)
     for head in range(3):
@@ -354,10 +354,10 @@ def test_a_heads_width_is_that_of_its_logits_whatever_the_configuration_says(gat
     else:
         with pytest.raises(ModelError, match=f"the head has {width} outputs .*say which"):
             values(gated(shape), slate)
-    with pytest.raises(ModelError, match=f"the head has outputs 0 to {width - 1}$"):
+    with pytest.raises(ModelError, match=rf"the head has {width} outputs? .*as in \?head=0$"):
         values(gated(shape, head=width), slate)
 
 
 def test_logits_of_each_token_are_refused_by_their_shape(gated):
-    with pytest.raises(ModelError, match=r"its logits of 1 conversations have the shape \(1, \d+"):
+    with pytest.raises(ModelError, match=r"logits \(1, \d+, \d\); expected \(1, outputs\)$"):
         values(gated("a number per token", head=0), make_slate(*RESPONSES))

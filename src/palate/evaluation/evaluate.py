@@ -19,11 +19,11 @@ from palate.evaluation.computation import Computation
 from palate.evaluation.scale import state_scales
 from palate.evaluation.summary import summarise
 from palate.evaluation.undecided import UndecidedRows, score_undecided
-from palate.evaluation.verdict_rows import NOTHING_TO_SCORE, verdict_rows
+from palate.evaluation.verdict_rows import verdict_rows
 from palate.evaluation.work import Work
 from palate.execution import Results, build_runner
-from palate.metrics import Alarm, alarms
-from palate.records import Context, Judge, Progress, Scorer, ScorerInfo, Settings
+from palate.metrics import alarms
+from palate.records import NO_STRANGER, Context, Judge, Progress, Scorer, ScorerInfo, Settings
 from palate.runs import Noise, Run, Summary, Verdicts
 from palate.scorers import is_baseline
 from palate.session import Session
@@ -158,27 +158,24 @@ def _moved(progress: Progress | None, before: int, done: int, total: int) -> Non
 
 def _alarms(
     job: BoundScorer, verdicts: Verdicts, passes: Sequence[Results], summary: Summary
-) -> Iterator[Alarm]:
+) -> Iterator[alarms.Alarm]:
     """Look at all rows of a cell before they are believed."""
     pairs, margins, longer = verdicts.by_text
-    reasons = {r: n for r, n in summary.unscored_reasons.items() if r not in NOTHING_TO_SCORE}
-    unscored, scored = sum(reasons.values()), summary.n_pairs - summary.unscored
-    reason = max(reasons, key=reasons.__getitem__, default=None)
-    yield from alarms.of_share(
-        "unscored", unscored, unscored + scored, alarms.UNSCORED, reason=reason
-    )
+    void, scored = (NO_STRANGER, "nothing shown"), summary.n_pairs - summary.unscored
+    lost = {reason: n for reason, n in summary.unscored_reasons.items() if reason not in void}
+    n, reason = sum(lost.values()), max(lost, key=lost.__getitem__, default=None)
+    yield from alarms.of_share("unscored", n, n + scored, alarms.UNSCORED, reason=reason)
     position = summary.position_consistency or {"first_twice": 0, "second_twice": 0, "n": 0}
     sided = max(position["first_twice"], position["second_twice"])
     scores = passes[0].numbers if len(passes) == 1 and not job.judges else np.zeros(0)
-    decided = [
-        *alarms.of_scores(scores),
-        *alarms.of_share("one side", sided, position["n"], alarms.ONE_SIDE),
-    ]
+    worse = [*alarms.of_scores(scores)]
+    worse += alarms.of_share("one side", sided, position["n"], alarms.ONE_SIDE)
     n_pairs = len(np.unique(pairs[~np.isnan(verdicts.values)]))
-    yield from decided or alarms.of_share("ties", summary.ties, scored, alarms.TIES, n_pairs)
-    shown = (verdicts.own_words > 0) & (shows(job.context.spec) == "user")
-    shown &= not job.info.needs_user
-    yield from alarms.of_margins(pairs, margins, longer, shown, log_odds=job.info.log_odds)
+    yield from worse or alarms.of_share("ties", summary.ties, scored, alarms.TIES, n_pairs)
+    reads = shows(job.context.spec) == "user" and not job.info.needs_user
+    yield from alarms.of_margins(
+        pairs, margins, longer, (verdicts.own_words > 0) & reads, log_odds=job.info.log_odds
+    )
 
 
 def _summary(

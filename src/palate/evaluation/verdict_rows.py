@@ -23,8 +23,6 @@ from palate.records import (
 from palate.runs import RatedPair, VerdictRow
 from palate.seeding import digest
 
-NOTHING_TO_SCORE = (NO_STRANGER, "nothing shown")
-"""Reasons for which no scorer scores a row."""
 Combine = Callable[[Sequence[Scores]], Scores]
 
 
@@ -140,7 +138,7 @@ def void_reason(job: BoundScorer, row: int, passes: Sequence[Results], place: in
     if job.rows.no_stranger[row]:
         return NO_STRANGER
     shown = job.rows.parts[row] and passes[0].parts_of(place)
-    return NOTHING_TO_SCORE[1] if job.info.needs_shown and not shown else None
+    return "nothing shown" if job.info.needs_shown and not shown else None
 
 
 def combined(job: BoundScorer, passes: Sequence[Results], place: int) -> Scores:

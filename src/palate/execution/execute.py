@@ -168,9 +168,8 @@ class Pass:
         reads_model = {"content", "model"} & info_of(self.task.computes, spec).details.keys()
         if reads_model and len(numbers) == 1 and self.journal and not self._is_known.any():
             raise UsageError(
-                f"{spec}: stopped, for the first {self._computed_rows:,} rows all score "
-                f"{numbers[0]:g}, as of no working model; palate show prints what it reads, and "
-                "the same command again goes on"
+                f"{spec}: stopped, for {self._computed_rows:,} rows all score {numbers[0]:g}; look "
+                "with palate show, or go on with the same command"
             )
 
     def _write(self, lines: Sequence[Line]) -> None:

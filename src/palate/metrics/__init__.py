@@ -15,7 +15,6 @@ from palate.metrics.accuracy import (
     strict_accuracy,
 )
 from palate.metrics.agreement import rater_agreement
-from palate.metrics.alarms import Alarm
 from palate.metrics.calibration import calibration
 from palate.metrics.clusters import Clusters
 from palate.metrics.equivalence import Equivalence, equivalence, equivalence_power
@@ -36,7 +35,6 @@ from palate.metrics.two_groups import group_gap, length_controlled
 from palate.metrics.users import worst_decile
 
 __all__ = [
-    "Alarm",
     "Clusters",
     "Equivalence",
     "Estimate",

@@ -1,7 +1,4 @@
-"""Signs that a cell's numbers do not mean what they seem to: constant, blind to the user, cut.
-
-docs/statistics.md says how often each is wrong.
-"""
+"""Signs that a cell's numbers do not mean what they seem to (docs/statistics.md)."""
 
 from __future__ import annotations
 
@@ -11,15 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from palate.metrics.arrays import FloatArray
+from palate.metrics.arrays import FloatArray, IntArray
 from palate.records import Record
 
+Rows = NDArray[np.bool_]
 TIES, UNSCORED, ONE_SIDE, AT_ENDS, NEAR, EQUAL = 0.5, 0.1, 0.8, 0.5, 0.2, 0.2
 LENGTH, CLOSE = 0.98, 1e-3
-LEAST, LEAST_SCORED = 20, 40
-"""Rows, pairs or comparisons behind a share, and pairs or scores behind other checks."""
-LEVEL = 0.001
-"""A share is above its bound where one at the bound shows as many with a lower probability."""
+LEAST, LEAST_SCORED, LEVEL = 20, 40, 0.001
+"""Rows behind a share, scores or pairs behind others; how rarely a share at its bound is above."""
 
 
 class Alarm(Record):
@@ -66,16 +62,11 @@ def of_scores(scores: FloatArray) -> Iterator[Alarm]:
 
 
 def of_margins(
-    pairs: NDArray[np.integer],
-    margins: FloatArray,
-    longer: FloatArray,
-    shown: NDArray[np.bool_],
-    *,
-    log_odds: bool,
+    pairs: IntArray, margins: FloatArray, longer: FloatArray, reads_user: Rows, *, log_odds: bool
 ) -> Iterator[Alarm]:
     """Yield what margins show, each of the same response of its pair; NaN where there is none.
 
-    `longer` is how much longer that one is, `shown` whether the scorer is to read the row's user.
+    `longer` is how much longer that one is, `reads_user` whether the scorer is to read the row's user.
     """
     from scipy.stats import rankdata  # slow to import
 
@@ -85,7 +76,7 @@ def of_margins(
         return
     step = float(sizes[sizes > 0].min())
     steps = sizes / step
-    if log_odds and bool((np.abs(steps - np.round(steps)) < CLOSE).all()):
+    if log_odds and (np.abs(steps - np.round(steps)) < CLOSE).all():
         near = int((steps < 1.5).sum())
         yield from of_share("coarse", near, sizes.size, NEAR, n_pairs, value=step)
     ranks = np.stack([rankdata(column[some]) for column in (margins, longer)])
@@ -95,7 +86,7 @@ def of_margins(
             yield Alarm(check="length", n=n_pairs, of=n_pairs, value=round(correlation, 3))
             return  # and so the same for all users
     order = np.argsort(pairs, kind="stable")
-    order = order[(some & shown)[order]]
+    order = order[(some & reads_user)[order]]
     couples = np.diff(pairs[order]) == 0
     yield from of_users(*(margins[part][couples] for part in (order[:-1], order[1:])))
 
@@ -103,8 +94,7 @@ def of_margins(
 def of_users(a: FloatArray, b: FloatArray) -> Iterator[Alarm]:
     """Yield an alarm where margins of the same responses are equal, though what is shown differs.
 
-    A scorer with few values has none. Rounded ones, as in half precision, may be equal by luck:
-    then only all of them tell.
+    Few values are equal by luck, and so are some of many rounded ones, as in half precision.
     """
     n, sizes = len(a), np.abs(np.concatenate([a, b]))
     if n < LEAST or len(np.unique(sizes)) < min(n, 400) / 2:

@@ -6,8 +6,7 @@ import shlex
 from collections.abc import Callable, Iterator, Sequence
 
 from palate.contexts import shows
-from palate.metrics import Alarm
-from palate.metrics.alarms import of_users
+from palate.metrics.alarms import Alarm, of_users
 from palate.reports.names import context_name
 from palate.runs import Run
 from palate.scorers import is_baseline
@@ -58,8 +57,8 @@ def alarm_lines(runs: Sequence[Run], scorer_name: Callable[[str], str]) -> Itera
     for (scorer, _), cells in listed.items():
         contexts = ", ".join(dict.fromkeys(context_name(run.summary.context) for run, _ in cells))
         fact, meaning = fact_and_meaning(max((a for _, a in cells), key=lambda a: a.n / a.of))
-        where = "" if len(cells) > 2 else f", {contexts}"
-        yield f"{scorer_name(scorer)}{where}: {fact}; usually {meaning}."
+        name = scorer_name(scorer) + f", {contexts}" * (len(cells) < 3)
+        yield f"{name}: {fact}; usually {meaning}."
     for cells in [*listed.values()][:1]:
         words = zip(("-b", "-s", "-c"), map(shlex.quote, cells[-1][0].cell), strict=True)
         yield f"look: palate show {' '.join(' '.join(pair) for pair in words)}"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Literal
 
-from palate.metrics import Alarm, Estimate
+from palate.metrics import Estimate
+from palate.metrics.alarms import Alarm
 from palate.records import Record
 from palate.runs.noise import Noise, WhereGiven
 

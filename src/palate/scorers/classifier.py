@@ -49,15 +49,13 @@ class Classifier:
     @cached_property
     def _head(self) -> int:
         width = len(self._own_logits)
-        if self.output is None and width > 1:
+        if (self.output is None and width > 1) or (self.output or 0) >= width:
             labels = self.local.model.model.config.id2label
             names = ", ".join(str(labels.get(k, "unnamed")) for k in range(width))
             raise ModelError(
-                f"{self.spec}: the head has {width} outputs ({names}); "
+                f"{self.spec}: the head has {width} output{'s' * (width > 1)} ({names}); "
                 "say which one is the reward, as in ?head=0"
             )
-        if (self.output or 0) >= width:
-            raise ModelError(f"{self.spec}: the head has outputs 0 to {width - 1}")
         return self.output or 0
 
     @cached_property
@@ -119,10 +117,8 @@ class Classifier:
         # Asked of the model itself: is its reward what a linear head makes of that one token?
         model = self.local.model
         linear = getattr(model.model, "score", None)
-        if not isinstance(linear, model.torch.nn.Linear):
-            return False
-        own = self._own_logits[self._head]
-        if linear.out_features != len(self._own_logits):
+        own, width = self._own_logits[self._head], len(self._own_logits)
+        if not isinstance(linear, model.torch.nn.Linear) or linear.out_features != width:
             return False
         ((_, (read,)),) = self._read_off([[self._encoded(_HELLO)[0]]])
         tolerance = 1e-3 if model.dtype == model.torch.float32 else 0.05

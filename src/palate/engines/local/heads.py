@@ -131,8 +131,7 @@ def pooled(
             logits = logits.reshape(-1, 1)
         if logits.shape[:-1] != (len(rows),):
             raise ModelError(
-                f"{local.reference}: its logits of {len(rows)} conversations have the shape "
-                f"{tuple(logits.shape)}; expected ({len(rows)},) or ({len(rows)}, outputs)"
+                f"{local.reference}: logits {tuple(logits.shape)}; expected ({len(rows)}, outputs)"
             )
         for row, k in enumerate(rows):
             yield k, logits[row].float().cpu()

@@ -66,8 +66,8 @@ def trust(benchmark: BenchmarkRuns, names: Names, number: int) -> Iterator[objec
 def _rows(benchmark: BenchmarkRuns, names: Names) -> Iterator[list[str]]:
     for run, alarm in alarms_of(benchmark.runs):
         fact, meaning = fact_and_meaning(alarm)
-        words = names.public(fact), f"usually {names.public(meaning)}"
-        yield ["Numbers", names.run(run), *words, _answer("do not use")]
+        words = names.run(run), names.public(fact), f"usually {names.public(meaning)}"
+        yield ["Numbers", *words, _answer("do not use")]
     baselines = {f.scorer for f in benchmark.findings if f.baseline}
     runs = [run for run in benchmark.runs if run.summary.scorer not in baselines]
     for check in CHECKS:
