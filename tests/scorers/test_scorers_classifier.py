@@ -15,7 +15,7 @@ from palate.errors import ModelError, SpecError
 from palate.prompts import render
 from palate.records import Settings
 from palate.scorers import build_scorer
-from palate.session import default_session
+from palate.session import Session, default_session
 from tiny import ENDS_WITH_EOS, EOS, PLAIN, change_json, make_slate
 
 TOLERANCE = 1e-4
@@ -140,7 +140,7 @@ def test_a_head_with_several_outputs_needs_a_choice(tiny):
     slate = make_slate(*RESPONSES)
     with pytest.raises(ModelError, match=r"3 outputs \(helpful, honest, brief\).*\?head=0"):
         list(build_scorer(f"classifier:{folder}", default_session()).score([slate]))
-    with pytest.raises(ModelError, match="3 outputs, numbered from 0"):
+    with pytest.raises(ModelError, match=r"the head has 3 outputs .*as in \?head=0$"):
         list(build_scorer(f"classifier:{folder}?head=3", default_session()).score([slate]))
     own = own_rewards(folder, slate, padded=False)
     for head in range(3):
@@ -285,3 +285,79 @@ def test_a_mismatched_head_is_an_error_that_names_the_model(tiny, tmp_path):
                 [make_slate("a", "b")]
             )
         )
+
+
+GATED = """
+from transformers import LlamaForSequenceClassification
+
+class Gated(LlamaForSequenceClassification):
+    def forward(self, input_ids=None, attention_mask=None, **kwargs):
+        output = super().forward(input_ids=input_ids, attention_mask=attention_mask, **kwargs)
+        logits = output.logits
+        output.logits = LOGITS
+        return output
+"""
+SHAPES = {
+    "gated, one column": (3, "logits.tanh().sum(dim=1, keepdim=True)", 1),
+    "gated, no column": (3, "logits.tanh().sum(dim=1)", 1),
+    "gated, squeezed": (3, "logits.tanh().sum(dim=1).squeeze()", 1),
+    "more outputs than labels": (1, "logits * logits.new_tensor([1.0, -2.0, 3.0])", 3),
+    "fewer outputs than labels": (3, "logits[:, 1:]", 2),
+    "a number per token": (2, "logits[:, None].repeat(1, input_ids.shape[1], 1)", None),
+}
+"""By name: labels of the configuration, logits of the model's own code, their width."""
+
+
+@pytest.fixture
+def gated(tiny, tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_MODULES_CACHE", str(tmp_path / "modules"))
+
+    def build(shape, **options):
+        labels, logits, _ = SHAPES[shape]
+        folder = tmp_path / f"g{list(SHAPES).index(shape)}"
+        if not folder.is_dir():
+            model = tiny.model("LlamaForSequenceClassification", num_labels=labels, pad_token_id=0)
+            shutil.copytree(model, folder)
+            (folder / "own.py").write_text(GATED.replace("LOGITS", logits))
+            entry = {"AutoModelForSequenceClassification": "own.Gated"}
+            change_json(folder / "config.json", auto_map=entry, architectures=["Gated"])
+        options = "&".join(f"{name}={value}" for name, value in options.items())
+        spec = f"classifier:{folder}" + (f"?{options}" if options else "")
+        return build_scorer(spec, Session(), Settings(trust_remote_code=True))
+
+    return build
+
+
+def gated_logits(scorer, slate):
+    """Ask the model itself, one conversation after another."""
+    loader = transformers.AutoModelForSequenceClassification
+    folder = scorer.spec.partition(":")[2].partition("?")[0]
+    model = loader.from_pretrained(folder, trust_remote_code=True, dtype=torch.float32).eval()
+    with torch.inference_mode():
+        for ids in scorer._encoded(slate):
+            tokens = torch.tensor([list(ids)])
+            mask = torch.ones_like(tokens)
+            yield model(input_ids=tokens, attention_mask=mask).logits.reshape(-1).tolist()
+
+
+@pytest.mark.parametrize("shape", [name for name, (_, _, width) in SHAPES.items() if width])
+def test_a_heads_width_is_that_of_its_logits_whatever_the_configuration_says(gated, shape):
+    width, slate = SHAPES[shape][2], make_slate(*RESPONSES, shown=POSTS)
+    expected = list(gated_logits(gated(shape), slate))
+    for head in range(width):
+        scorer = gated(shape, head=head)
+        (given,) = values(scorer, slate)
+        assert given == pytest.approx([logits[head] for logits in expected], abs=TOLERANCE)
+        assert max(given) - min(given) > 100 * TOLERANCE
+    if width == 1:
+        assert values(gated(shape), slate) == [pytest.approx(given, abs=TOLERANCE)]
+    else:
+        with pytest.raises(ModelError, match=f"the head has {width} outputs .*say which"):
+            values(gated(shape), slate)
+    with pytest.raises(ModelError, match=rf"the head has {width} outputs? .*as in \?head=0$"):
+        values(gated(shape, head=width), slate)
+
+
+def test_logits_of_each_token_are_refused_by_their_shape(gated):
+    with pytest.raises(ModelError, match=r"logits \(1, \d+, \d\); expected \(1, outputs\)$"):
+        values(gated("a number per token", head=0), make_slate(*RESPONSES))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from palate.benchmarks import Dataset, dataset_of, need_pairs
+from palate.contexts import shows
 from palate.errors import UsageError
 from palate.evaluation.again import USUAL, FirstTime, Twice, computed_twice
 from palate.evaluation.bound_scorer import BoundScorer
@@ -20,8 +22,10 @@ from palate.evaluation.undecided import UndecidedRows, score_undecided
 from palate.evaluation.verdict_rows import verdict_rows
 from palate.evaluation.work import Work
 from palate.execution import Results, build_runner
-from palate.records import Context, Judge, Progress, Scorer, ScorerInfo, Settings
+from palate.metrics import alarms
+from palate.records import NO_STRANGER, Context, Judge, Progress, Scorer, ScorerInfo, Settings
 from palate.runs import Noise, Run, Summary, Verdicts
+from palate.scorers import is_baseline
 from palate.session import Session
 
 
@@ -116,6 +120,9 @@ def evaluated_or_shard(
             return None
         outages = int(np.logical_or.reduce([results.outages for results in passes]).sum())
         summary = _summary(job, computation, verdicts, passes[0], noise)
+        if not is_baseline(job.spec):
+            signs = tuple(_alarms(job, verdicts, passes, summary))
+            summary = summary.model_copy(update={"alarms": signs})
         run = Run(
             summary,
             verdicts,
@@ -147,6 +154,28 @@ def _moved(progress: Progress | None, before: int, done: int, total: int) -> Non
     # What is computed a second time comes on top.
     if progress is not None:
         progress(before + done, before + total)
+
+
+def _alarms(
+    job: BoundScorer, verdicts: Verdicts, passes: Sequence[Results], summary: Summary
+) -> Iterator[alarms.Alarm]:
+    """Look at all rows of a cell before they are believed."""
+    pairs, margins, longer = verdicts.by_text
+    void, scored = (NO_STRANGER, "nothing shown"), summary.n_pairs - summary.unscored
+    lost = {reason: n for reason, n in summary.unscored_reasons.items() if reason not in void}
+    n, reason = sum(lost.values()), max(lost, key=lost.__getitem__, default=None)
+    yield from alarms.of_share("unscored", n, n + scored, alarms.UNSCORED, reason=reason)
+    position = summary.position_consistency or {"first_twice": 0, "second_twice": 0, "n": 0}
+    sided = max(position["first_twice"], position["second_twice"])
+    scores = passes[0].numbers if len(passes) == 1 and not job.judges else np.zeros(0)
+    worse = [*alarms.of_scores(scores)]
+    worse += alarms.of_share("one side", sided, position["n"], alarms.ONE_SIDE)
+    n_pairs = len(np.unique(pairs[~np.isnan(verdicts.values)]))
+    yield from worse or alarms.of_share("ties", summary.ties, scored, alarms.TIES, n_pairs)
+    reads = shows(job.context.spec) == "user" and not job.info.needs_user
+    yield from alarms.of_margins(
+        pairs, margins, longer, (verdicts.own_words > 0) & reads, log_odds=job.info.log_odds
+    )
 
 
 def _summary(

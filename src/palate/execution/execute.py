@@ -9,17 +9,20 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from palate.errors import UsageError
 from palate.execution.plan import RowSource, WorkPlan
 from palate.execution.request_group import RequestGroup, build, line_of
 from palate.execution.result_index import ResultIndex
 from palate.execution.results import Results
 from palate.execution.runner import Batch, Runner, ScorerJob
 from palate.execution.shard import Shard
-from palate.records import Prepared
+from palate.records import Prepared, info_of
 from palate.runs import Journal, Line
 
 Advance = Callable[[int], None]
 WRITTEN_TOGETHER = 1024
+ENOUGH_ROWS = 200
+"""Computed rows after which a model that gives all of them one score is stopped."""
 CHARACTERS_PER_UNIT = 32_000_000
 
 
@@ -54,6 +57,7 @@ class Pass:
         self._is_known = known.groups(retry_unscored)
         self._is_blank = known.groups(False) & ~self._is_known
         self._pending: dict[int, _Pending] = {}
+        self._computed_rows = 0
         self._wanted = np.ones_like(self._is_known) if shard is None else shard.groups(plan)
 
     @property
@@ -153,6 +157,20 @@ class Pass:
         for group, line in lines:
             self.results.put(self.plan.of_group(group.number), line)
         self._write([line for _, line in lines])
+        before = self._computed_rows
+        self._computed_rows += sum(int(self._rows[group.number]) for group, _ in lines)
+        if before < ENOUGH_ROWS <= self._computed_rows:
+            self._refuse_constant()
+
+    def _refuse_constant(self) -> None:
+        """Raise `UsageError` where a model has one score for all, but in a call that goes on."""
+        numbers, spec = np.unique(self.results.numbers), self.task.name
+        reads_model = {"content", "model"} & info_of(self.task.computes, spec).details.keys()
+        if reads_model and len(numbers) == 1 and self.journal and not self._is_known.any():
+            raise UsageError(
+                f"{spec}: stopped, for {self._computed_rows:,} rows all score {numbers[0]:g}; look "
+                "with palate show, or go on with the same command"
+            )
 
     def _write(self, lines: Sequence[Line]) -> None:
         if self.journal is not None and lines:

@@ -79,6 +79,11 @@ class Results:
         return int(self._parts[requests[0]]) if len(requests) else 0
 
     @property
+    def numbers(self) -> NDArray[np.float64]:
+        """The numbers that came so far, of each request once."""
+        return np.asarray(self._values[~np.isnan(self._values)])
+
+    @property
     def parts(self) -> NDArray[np.int32]:
         """Of each row, the parts that were read."""
         found = np.zeros(len(self._plan.row_starts) - 1, dtype=np.int32)

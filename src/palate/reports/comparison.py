@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from palate.comparison import Comparison
 from palate.comparison.compare import ComparisonGroup, RankedRun
 from palate.comparison.redraws import is_noise
+from palate.reports.alarms import alarm_lines, alarms_of
 from palate.reports.names import context_name, legend, short_names
 from palate.reports.noise import precisions
 from palate.reports.numbers import figure, p_value, without_interval
@@ -21,9 +22,14 @@ def tables(comparison: Comparison, *, details: bool = True) -> list[Table]:
     """
     groups = [group for group in comparison.groups if len(_runs(group)) > 1]
     short = short_names(run.summary.scorer for group in groups for run in _runs(group))
+    ranked = [run for run in comparison.runs if run.summary.scorer in short]
+    alarmed = {run.summary.scorer for run, _ in alarms_of(ranked)}
+    marked = {spec: name + " ‡" * (spec in alarmed) for spec, name in short.items()}
     tables = []
     for group in groups:
-        tables.append(_ranking(group, short, _notes(groups, short) if group is groups[-1] else []))
+        notes = [f"‡ {line}" for line in alarm_lines(ranked, short.__getitem__)]
+        notes = [*notes, *_notes(groups, short)] if group is groups[-1] else []
+        tables.append(_ranking(group, marked, notes))
         if group.tests:
             tables.append(_tests(group, short, details=details))
     return tables

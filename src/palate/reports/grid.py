@@ -7,6 +7,7 @@ from typing import Literal
 
 from palate.comparison import Grid
 from palate.contexts import NOTHING
+from palate.reports.alarms import alarm_lines
 from palate.reports.names import context_name, legend, short_names, size_name
 from palate.reports.noise import measured, not_measured
 from palate.reports.numbers import (
@@ -67,7 +68,8 @@ def _main(benchmark: str, runs: Sequence[Run], grid: Grid, *, times: bool) -> Ta
         for scorer, context, run in cells
     ]
     title = _title(benchmark, runs[0].summary) if runs else f"{benchmark}: nothing to run"
-    notes = [*_notes([run.summary for run in runs], grid.gains, names), *legend(names)]
+    notes = [*alarm_lines(runs, names.__getitem__)]
+    notes += [*_notes([run.summary for run in runs], grid.gains, names), *legend(names)]
     breaks = breaks_between(scorer for scorer, _, _ in cells)
     columns = ["scorer", "context", *figures]
     return Table(title, columns, rows, list(dict.fromkeys(notes)), 2, breaks)

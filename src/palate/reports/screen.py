@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from palate.comparison import Finding, Grid, findings_of, oracle_runs
+from palate.reports.alarms import alarm_lines
 from palate.reports.aligned import Column, aligned, wrapped
 from palate.reports.axis import Axis
 from palate.reports.names import context_name, fitting, legend, short_names, size_name
@@ -127,6 +128,7 @@ def _screen(
     columns = _columns(findings, gains, kind, mirrored=summary.mirrored_accuracy is not None)
     rows, shown_gains, like = _merged([[row[c.name] for c in columns] for row in cells], gains)
     sentences = [
+        *alarm_lines(here, names.__getitem__),
         verdict(findings, names),
         *doubts(findings, names),
         few_users(findings),
@@ -255,8 +257,7 @@ def _legends(
 
 
 MANY = 0.1
-"""Where so large a share of the rows is unscored, the most frequent reason is told; searches
-without a word in common are told from it on."""
+"""Searches without a word in common are told from so large a share of the rows on."""
 COUNTS = {
     "unscored": "rows unscored",
     "parts_dropped": "shown parts cut to the window",
@@ -270,11 +271,7 @@ COUNTS = {
 def _left_out(summaries: Iterable[Summary], names: Mapping[str, str]) -> Iterator[str]:
     # One line per context: what was left out, how often, of which scorers.
     by_context: dict[str, dict[str, dict[str, int]]] = {}
-    worst: dict[str, Summary] = {}
     for summary in summaries:
-        before = worst.setdefault(context_name(summary.context), summary)
-        if summary.unscored > before.unscored:
-            worst[context_name(summary.context)] = summary
         for field in COUNTS:
             n = getattr(summary, field) or 0
             if n > (MANY * summary.n_pairs if field == "searches_unmatched" else 0):
@@ -282,15 +279,6 @@ def _left_out(summaries: Iterable[Summary], names: Mapping[str, str]) -> Iterato
                 counts.setdefault(field, {})[names[summary.scorer]] = n
     for context, counts in by_context.items():
         told = "; ".join(
-            f"{max(n.values()):,} {COUNTS[field]} ({', '.join(n)})"
-            + (_mostly(worst[context]) if field == "unscored" else "")
-            for field, n in counts.items()
+            f"{max(n.values()):,} {COUNTS[field]} ({', '.join(n)})" for field, n in counts.items()
         )
         yield f"{context}: {told}."
-
-
-def _mostly(summary: Summary) -> str:
-    reasons = summary.unscored_reasons
-    if not reasons or summary.unscored < MANY * summary.n_pairs:
-        return ""
-    return f", mostly: {max(reasons, key=reasons.__getitem__)}"

@@ -48,6 +48,7 @@ LATEX = {
     "≥": r"$\geq$",
     "×": r"$\times$",
     "†": r"$\dagger$",
+    "‡": r"$\ddagger$",
 }
 
 
@@ -203,4 +204,4 @@ def _whole(cell: str) -> str:
 
 
 def _latex(text: str) -> str:
-    return re.sub(r"[&%_#${}~^\\–−±½≥×†]", lambda match: LATEX[match.group()], text)
+    return re.sub(r"[&%_#${}~^\\–−±½≥×†‡]", lambda match: LATEX[match.group()], text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Literal
 
 from palate.metrics import Estimate
+from palate.metrics.alarms import Alarm
 from palate.records import Record
 from palate.runs.noise import Noise, WhereGiven
 
@@ -28,7 +29,7 @@ class ReportedEstimate(Record):
 class Summary(WhereGiven):
     """One run in numbers; holds no time, path or version, so equal runs give equal bytes."""
 
-    where_given: ClassVar[frozenset[str]] = frozenset({"noise", "searches_unmatched"})
+    where_given: ClassVar[frozenset[str]] = frozenset({"noise", "searches_unmatched", "alarms"})
 
     benchmark: str
     scorer: str
@@ -77,6 +78,8 @@ class Summary(WhereGiven):
     split_texts: int = 0
     """Rows in which an embedder had to split a text."""
     notes: tuple[str, ...] = ()
+    alarms: tuple[Alarm, ...] = ()
+    """Signs in the numbers that the scorer does not do what it is meant to; baselines have none."""
     noise: Noise | None = None
     """Only of half precision, and of endpoints that were asked again."""
 

@@ -132,6 +132,14 @@ class Verdicts:
         orders = self._orders[self._n_orders == 2][:, :2]
         return orders if orders.size else np.zeros((0, 2))
 
+    @cached_property
+    def by_text(self) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
+        """Number of each row's pair; margin, and length, of the same one of its responses."""
+        texts = np.sort([self._chosen, self._rejected], axis=0)
+        pairs = compact(self._questions + texts[0] * 3 + texts[1] * 5)[0]  # of random hashes
+        sign = np.where(self._chosen == texts[0], 1.0, -1.0)
+        return pairs, sign * self.margins, sign * -np.diff(self.lengths.astype(float))[:, 0]
+
     @property
     def shared(self) -> bool:
         """True where rows hold shares, and no margins."""

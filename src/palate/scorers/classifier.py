@@ -48,16 +48,21 @@ class Classifier:
 
     @cached_property
     def _head(self) -> int:
-        outputs = self.local.model.model.config.num_labels
-        if self.output is None and outputs > 1:
-            names = ", ".join(map(str, self.local.model.model.config.id2label.values()))
+        width = len(self._own_logits)
+        if (self.output is None and width > 1) or (self.output or 0) >= width:
+            labels = self.local.model.model.config.id2label
+            names = ", ".join(str(labels.get(k, "unnamed")) for k in range(width))
             raise ModelError(
-                f"{self.spec}: the head has {outputs} outputs ({names}); "
+                f"{self.spec}: the head has {width} output{'s' * (width > 1)} ({names}); "
                 "say which one is the reward, as in ?head=0"
             )
-        if (self.output or 0) >= outputs:
-            raise ModelError(f"{self.spec}: the head has {outputs} outputs, numbered from 0")
         return self.output or 0
+
+    @cached_property
+    def _own_logits(self) -> list[float]:
+        # Of one conversation; a configuration's `num_labels` need not be their number.
+        ((_, logits),) = self.local.model.pooled([self._encoded(_HELLO)[0]])
+        return [float(value) for value in logits]
 
     def prepare(self, slate: Slate, dropped: int | None = None) -> Prepared:
         """Cut what is shown to the model's window."""
@@ -111,13 +116,13 @@ class Classifier:
     def _reads_one_token(self) -> bool:
         # Asked of the model itself: is its reward what a linear head makes of that one token?
         model = self.local.model
-        if not isinstance(getattr(model.model, "score", None), model.torch.nn.Linear):
+        linear = getattr(model.model, "score", None)
+        own, width = self._own_logits[self._head], len(self._own_logits)
+        if not isinstance(linear, model.torch.nn.Linear) or linear.out_features != width:
             return False
-        ids = self._encoded(_HELLO)[0]
-        ((_, own),) = model.pooled([ids])
-        ((_, (read,)),) = self._read_off([[ids]])
+        ((_, (read,)),) = self._read_off([[self._encoded(_HELLO)[0]]])
         tolerance = 1e-3 if model.dtype == model.torch.float32 else 0.05
-        return abs(read - float(own[self._head])) <= tolerance * (1 + abs(read))
+        return abs(read - own) <= tolerance * (1 + abs(read))
 
     def prefix_guide(self) -> PrefixGuide | None:
         """Return the reward of what is written so far; None for a model that pools itself."""

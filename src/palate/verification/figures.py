@@ -14,7 +14,7 @@ from palate.specs import Spec
 
 UNSEEN = (
     *("oracle", "models", "parts_dropped", "leaks_dropped", "shortfall_words", "noise"),
-    *("searches_unmatched", "split_texts", "notes"),
+    *("searches_unmatched", "split_texts", "notes", "alarms"),
 )
 """Fields of a summary that no row tells."""
 OF_DATA = ("undecided_rows", "bad_rows")

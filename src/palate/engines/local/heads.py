@@ -118,7 +118,7 @@ def pooled(
         try:
             with local.turns.of(), local.torch.inference_mode():
                 inputs = pad(local, [sequences[k] for k in rows], token or 0)
-                rewards = local.model(**inputs).logits.float()
+                logits = local.model(**inputs).logits
         except (RuntimeError, MemoryError) as error:
             halve(local, error)
             continue
@@ -127,6 +127,12 @@ def pooled(
                 f"{local.reference}: its own head refuses a conversation ({first_line(error)}); "
                 "mend its chat template (--chat-template) or config.json"
             ) from error
+        if logits.ndim < 2:
+            logits = logits.reshape(-1, 1)
+        if logits.shape[:-1] != (len(rows),):
+            raise ModelError(
+                f"{local.reference}: logits {tuple(logits.shape)}; expected ({len(rows)}, outputs)"
+            )
         for row, k in enumerate(rows):
-            yield k, rewards[row].cpu()
+            yield k, logits[row].float().cpu()
         todo = [k for k in todo if k not in set(rows)]

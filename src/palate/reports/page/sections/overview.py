@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from markupsafe import Markup
 
+from palate.reports.alarms import alarms_of
 from palate.reports.numbers import NONE, Number, figure, p_value, plain, without_interval
 from palate.reports.page.contents import BenchmarkRuns
 from palate.reports.page.figures.plots import (
@@ -84,6 +85,7 @@ def scorers(benchmark: BenchmarkRuns, names: Names, number: int) -> Iterator[Tab
         if end is not None
     ]
     span = min([0.0, *ends]), max([0.01, *ends])
+    alarmed = {run.summary.scorer for run, _ in alarms_of(benchmark.runs)}
     rows = []
     for f in benchmark.findings:
         summary = f.run.summary
@@ -93,9 +95,11 @@ def scorers(benchmark: BenchmarkRuns, names: Names, number: int) -> Iterator[Tab
             else [figure(summary.macro_accuracy), figure(summary.length_controlled)]
         )
         name = names.scorer(f.scorer)
+        for tag in ["baseline"] * f.baseline + ["look"] * (f.scorer in alarmed):
+            name = Markup("{} <span class='tag'>{}</span>").format(name, tag)
         rows.append(
             [
-                Markup("{} <span class='tag'>baseline</span>").format(name) if f.baseline else name,
+                name,
                 names.context(f.context),
                 _accuracy(f.nothing),
                 _accuracy(f.run),

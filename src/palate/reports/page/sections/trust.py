@@ -11,6 +11,7 @@ from markupsafe import Markup
 from scipy.special import expit
 
 from palate.contexts import shows
+from palate.reports.alarms import alarms_of, fact_and_meaning
 from palate.reports.noise import measured
 from palate.reports.numbers import counted, plain
 from palate.reports.page.contents import BenchmarkRuns
@@ -63,6 +64,10 @@ def trust(benchmark: BenchmarkRuns, names: Names, number: int) -> Iterator[objec
 
 
 def _rows(benchmark: BenchmarkRuns, names: Names) -> Iterator[list[str]]:
+    for run, alarm in alarms_of(benchmark.runs):
+        fact, meaning = fact_and_meaning(alarm)
+        words = names.run(run), names.public(fact), f"usually {names.public(meaning)}"
+        yield ["Numbers", *words, _answer("do not use")]
     baselines = {f.scorer for f in benchmark.findings if f.baseline}
     runs = [run for run in benchmark.runs if run.summary.scorer not in baselines]
     for check in CHECKS:
