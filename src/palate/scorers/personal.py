@@ -165,7 +165,7 @@ class Personal(StatefulScorer[UserStates]):
             return ()
         each = self.users.bytes_each
         lost = self.users.n_too_long
-        too_long = f"; {lost:,} choices were too long for the embedder" if lost else ""
+        too_long = f"; {lost:,} choices have no vector ({self.features.lacking})" if lost else ""
         return (f"{self.trained.model.method}: {each:,.0f} bytes of state per user{too_long}",)
 
     def _learnt(self, choices: Mapping[str, Sequence[Choice]]) -> UserStates:
@@ -184,7 +184,8 @@ class Personal(StatefulScorer[UserStates]):
         found = self.scores(read, [slate.user for _, slate in some])
         for (k, _), values, fits in zip(some, found.tolist(), read.usable.tolist(), strict=True):
             few = tuple(v if ok else None for v, ok in zip(values, fits, strict=True))
-            yield k, Scores(values=few, reasons=tuple(None if ok else "too long" for ok in fits))
+            why = self.features.lacking
+            yield k, Scores(values=few, reasons=tuple(None if ok else why for ok in fits))
 
     def vectors(self, slates: Sequence[Slate], size: int) -> ResponseVectors:
         """Return the vectors of slates of `size` candidates."""
@@ -193,9 +194,11 @@ class Personal(StatefulScorer[UserStates]):
         asked = None
         if self.trained.model.needs_prompts:
             asked = self.features.prompts([items[k] for k in range(0, len(items), size)])
-        return ResponseVectors(
-            np.nan_to_num(table), asked, np.asarray(np.isfinite(table).all(axis=2))
-        )
+        usable = np.asarray(np.isfinite(table).all(axis=2))
+        if asked is not None:
+            usable &= np.isfinite(asked).all(axis=1)[:, None]
+            asked = np.nan_to_num(asked)
+        return ResponseVectors(np.nan_to_num(table), asked, usable)
 
     def scores(self, read: ResponseVectors, users: Sequence[str | None]) -> NDArray[np.float64]:
         """Return scores (slates × candidates) by a user's state each; NaN without a vector."""

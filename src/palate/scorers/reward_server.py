@@ -40,7 +40,7 @@ EXAMPLE = "classifier:api:MODEL?base_url=http://HOST:8000&server=vllm"
 BATCH = 32
 """Responses in one request; more than text-embeddings-inference takes unless told."""
 SUSPECT = 8
-"""After so many single outputs that all lie between 0 and 1 the log says so: four pairs.
+"""After so many outputs that all lie between 0 and 1, or are one, the log says so: four pairs.
 
 Raw scores of a standard normal head do so in 2 of 10,000 sets."""
 PROBABILITIES = "probabilities came back where raw scores were asked"
@@ -86,7 +86,7 @@ class RewardServer:
             ledger=session.ledger,
             replies=session.replies,
         )
-        self._bounded = 0
+        self._first_scores: list[float] = []
         self.info = self._info(spec, server, http)
 
     def _local(
@@ -194,8 +194,7 @@ class RewardServer:
             return None, "no finite number"
         if self.format.raw and len(numbers) > 1 and _sums_to_one(numbers):
             return None, PROBABILITIES
-        if len(numbers) == 1:
-            self._suspect(numbers[0])
+        self._suspect(*numbers)
         return outputs[name], None
 
     def _name(self, outputs: Outputs) -> str:
@@ -212,17 +211,24 @@ class RewardServer:
                 return name
         raise ModelError(f"{self.canonical}: no output {self.head!r} (there are: {names})")
 
-    def _suspect(self, value: float) -> None:
-        # One number shows nothing; only many of them look like a sigmoid's.
-        if self.format.raw and self._bounded >= 0:
-            self._bounded = self._bounded + 1 if 0 < value < 1 else -1
-            if self._bounded == SUSPECT:
-                log.warning(
-                    "%s: the first %d scores all lie between 0 and 1; check that the server "
-                    "sends raw scores, not probabilities (docs/reward_servers.md)",
-                    self.canonical,
-                    SUSPECT,
-                )
+    def _suspect(self, *numbers: float) -> None:
+        # One reward shows nothing; only many of them look like a sigmoid's, or a softmax's of one.
+        if len(self._first_scores) >= SUSPECT:
+            return
+        self._first_scores += numbers
+        least, most = min(self._first_scores), max(self._first_scores)
+        squashed = (
+            ["all lie between 0 and 1"] if self.format.raw and 0 <= least <= most <= 1 else []
+        )
+        words = [*squashed, *([f"are all {least:g}"] if least == most else [])]
+        if words and len(self._first_scores) >= SUSPECT:
+            log.warning(
+                "%s: the first %d scores %s; check that the server sends raw scores, not "
+                "probabilities (docs/reward_servers.md)",
+                self.canonical,
+                len(self._first_scores),
+                " and ".join(words),
+            )
 
     def _encoded(self, slate: Slate) -> list[Encoded]:
         assert self.local is not None

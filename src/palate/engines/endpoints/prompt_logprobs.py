@@ -22,6 +22,7 @@ from palate.engines.http import (
     UnusableReply,
     body_of,
 )
+from palate.engines.http.replies import first_choice
 from palate.errors import EndpointError
 from palate.records import Encoded
 from palate.specs import Spec
@@ -148,7 +149,7 @@ def read_form(spec: Spec) -> Form:
 
 def read_field(completion: Any, ids: list[int], start: int) -> tuple[float, ...]:
     """Read vLLM's `prompt_logprobs`: of each token a map from its id."""
-    listed = completion["choices"][0].get("prompt_logprobs")
+    listed = first_choice(completion).get("prompt_logprobs")
     if listed is None:
         raise UnusableReply("the reply has no prompt_logprobs")
     _check_count(len(listed), len(ids), 0)
@@ -160,7 +161,7 @@ def read_field(completion: Any, ids: list[int], start: int) -> tuple[float, ...]
 
 def read_echo(completion: Any, ids: list[int], start: int) -> tuple[float, ...]:
     """Read `logprobs` of a completion that begins with its prompt."""
-    listed = (completion["choices"][0].get("logprobs") or {}).get("token_logprobs")
+    listed = (first_choice(completion).get("logprobs") or {}).get("token_logprobs")
     if listed is None:
         raise UnusableReply("the reply has no logprobs")
     _check_count(len(listed), len(ids), WRITTEN)

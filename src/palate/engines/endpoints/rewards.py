@@ -52,8 +52,9 @@ class Format(NamedTuple):
         """Return each text's numbers; raises `UnusableReply` where they are of other texts."""
         outputs = self.outputs(reply)
         check_count(outputs, len(texts))
-        if self.in_two:
-            check_tokens(self.used(reply), sum(len(text.ids) for text in texts))
+        used, here = self.used(reply), sum(len(text.ids) for text in texts)
+        if self.in_two or (used is not None and 0 < used[0] < here):  # else a prompt was cut
+            check_tokens(used, here)
         return outputs
 
 
