@@ -194,9 +194,9 @@ class Personal(StatefulScorer[UserStates]):
         asked = None
         if self.trained.model.needs_prompts:
             asked = self.features.prompts([items[k] for k in range(0, len(items), size)])
-        usable = np.asarray(np.isfinite(table).all(axis=2))
+        usable = np.isfinite(table.sum(axis=2))
         if asked is not None:
-            usable &= np.isfinite(asked).all(axis=1)[:, None]
+            usable &= np.isfinite(asked.sum(axis=1))[:, None]
             asked = np.nan_to_num(asked)
         return ResponseVectors(np.nan_to_num(table), asked, usable)
 

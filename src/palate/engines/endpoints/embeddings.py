@@ -6,13 +6,19 @@ import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from functools import partial
-from typing import Unpack
+from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
-from palate.engines.http import ClientParts, HttpClient, HttpRequest, HttpSettings, body_of
+from palate.engines.http import (
+    ClientParts,
+    HttpClient,
+    HttpOutcome,
+    HttpRequest,
+    HttpSettings,
+    body_of,
+)
 from palate.engines.http.replies import read_vectors
 from palate.engines.http.request import NOT_SENT, NotSent
 from palate.errors import EngineError
@@ -34,40 +40,45 @@ class EmbeddingEndpoint:
     def embed(self, texts: Sequence[str]) -> Iterator[tuple[int, Vector | None]]:
         """Yield (position, vector or None) as they come; raises `EngineError` where none comes."""
         lacking, reasons = False, Counter[str]()
-        starts = range(0, len(texts), BATCH)
-        posts = (self._post(texts[first : first + BATCH]) for first in starts)
-        with closing(self.client.ask(posts)) as outcomes:
-            for position, outcome in outcomes:
-                lacking |= outcome.failure == NOT_SENT
-                vectors, first = outcome.value or (), starts[position]
-                if outcome.value is None and outcome.failure != NOT_SENT:
-                    reason = str(outcome.failure)
-                    if outcome.outage or outcome.refusal is not None:
-                        raise EngineError(
-                            f"{self.settings.base_url}: no embedding for {BATCH} texts "
-                            f"({reason}); what came before is kept"
-                        )
-                    vectors = [reason] * len(texts[first : first + BATCH])
-                for k, vector in enumerate(vectors, first):
-                    reason = vector if isinstance(vector, str) else self._misfit(vector)
-                    reasons.update([reason] if reason else ())
-                    yield k, None if reason or isinstance(vector, str) else vector
-        for reason, n in reasons.items():
-            log.warning("%s: %d texts are left out: %s", self.settings.base_url, n, reason)
+        posts = (self._post(texts[first : first + BATCH]) for first in range(0, len(texts), BATCH))
+        try:
+            with closing(self.client.ask(posts)) as outcomes:
+                for position, outcome in outcomes:
+                    lacking |= outcome.failure == NOT_SENT
+                    places = range(position * BATCH, len(texts))
+                    for k, vector in zip(places, self._vectors(outcome), strict=False):
+                        reasons.update([vector] if isinstance(vector, str) else ())
+                        yield k, None if isinstance(vector, str) else vector
+        finally:
+            for reason, n in reasons.items():
+                url = self.settings.base_url
+                log.warning("%s: %d of %d texts are left out: %s", url, n, len(texts), reason)
         if lacking:
             raise NotSent(NOT_SENT)
 
-    def _misfit(self, vector: Vector) -> str:
-        self._width = self._width or len(vector)
-        if len(vector) == self._width:
-            return ""
-        return f"embedding has {len(vector)} numbers, not {self._width}"
+    def _vectors(self, outcome: HttpOutcome[list[Vector | str]]) -> Sequence[Vector | str]:
+        if outcome.value is not None or outcome.failure == NOT_SENT:
+            return outcome.value or ()
+        if outcome.outage or outcome.refusal is not None:
+            raise EngineError(
+                f"{self.settings.base_url}: no embedding for {BATCH} texts "
+                f"({outcome.failure}); what came before is kept"
+            )
+        return [str(outcome.failure)] * BATCH  # of no text is it known that it was read whole
 
     def _post(self, texts: Sequence[str]) -> HttpRequest[list[Vector | str]]:
         body = {"model": self.settings.model, "input": list(texts), "encoding_format": "float"}
-        return HttpRequest(
-            "embeddings",
-            body_of(body),
-            partial(read_vectors, count=len(texts)),
-            keeps=lambda vectors: not any(isinstance(vector, str) for vector in vectors),
-        )
+
+        def read(said: Any) -> list[Vector | str]:
+            return list(map(self._of_one_width, read_vectors(said, len(texts))))
+
+        def are_whole(vectors: list[Vector | str]) -> bool:
+            return not any(isinstance(vector, str) for vector in vectors)
+
+        return HttpRequest("embeddings", body_of(body), read, keeps=are_whole)
+
+    def _of_one_width(self, vector: Vector | str) -> Vector | str:
+        self._width = self._width or (None if isinstance(vector, str) else len(vector))
+        if isinstance(vector, str) or len(vector) == self._width:
+            return vector
+        return f"embedding has {len(vector)} numbers, not {self._width}"

@@ -34,7 +34,6 @@ from palate.engines.http.reply_cache import ReplyCache
 from palate.engines.http.request import (
     NOT_SENT,
     AllRefused,
-    Doubt,
     HttpOutcome,
     HttpRequest,
     Retry,
@@ -241,7 +240,7 @@ class HttpClient:
         self._first.over = True
         if self.replies is not None and post.may_stay(read):
             if read.doubt is not None:
-                return read._replace(doubt=read.doubt._replace(key=key, body=answer.body))
+                return read._replace(doubt=(*read.doubt[:2], key, answer.body))
             await asyncio.to_thread(self.replies.put, key, answer.body)
         return read
 
@@ -258,21 +257,21 @@ class HttpClient:
             return read
         counts = self.ledger.counts[f"{post.path} {settings.place}"]
         counts.add(count)
-        read = read._replace(doubt=Doubt(counts, count))
+        read = read._replace(doubt=(counts, count, "", b""))
         return read if count.doubtful else self._settled(read)
 
     def _settled(self, outcome: HttpOutcome[T]) -> HttpOutcome[T]:
         # What was held back goes on where all counts together show no cut.
         assert outcome.doubt is not None
-        counts, (letters, tokens), key, body = outcome.doubt
-        if not counts.cut(outcome.doubt.prompt):
+        counts, count, key, body = outcome.doubt
+        if not counts.cut(count):
             if body and self.replies is not None:
                 self.replies.put(key, body)
             return outcome._replace(doubt=None)
         if not counts.warned:
             counts.warned = True
-            log.warning(CUT, self.settings.base_url, tokens, letters)
-        return HttpOutcome(failure=f"the server cut the prompt (prompt_tokens {tokens})")
+            log.warning(CUT, self.settings.base_url, count.tokens, count.letters)
+        return HttpOutcome(failure=f"the server cut the prompt (prompt_tokens {count.tokens})")
 
     @contextmanager
     def _on_its_way(self) -> Iterator[Trip]:

@@ -72,13 +72,8 @@ class HttpRequest(NamedTuple, Generic[T]):
         return outcome.value is not None and self.keeps(outcome.value)
 
 
-class Doubt(NamedTuple):
-    """A prompt that may have been cut, as others of its model show, and its reply if unkept."""
-
-    counts: PromptCounts
-    prompt: Count
-    key: str = ""
-    body: bytes = b""
+Doubt = tuple[PromptCounts, Count, str, bytes]
+"""Of a prompt that others may show to be cut; key and body of its reply where it is not kept."""
 
 
 class HttpOutcome(NamedTuple, Generic[T]):
