@@ -101,6 +101,7 @@ WITHOUT = [
     ([0.0, 0.0], "embedding is all zeros"),
     ([0.5, float("nan")], "embedding holds what is not finite"),
     ([1e300, 1.0], "embedding holds what is not finite"),
+    ([10**400, 1.0], "embedding holds what is not finite"),
     (["0.1", 1.0], "embedding holds what is no number"),
     ([True, 1.0], "embedding holds what is no number"),
     ([0.1, 0.2, 0.3], "embedding has 3 numbers, not 2"),

@@ -228,8 +228,9 @@ ENDED = '"finish_reason": "stop", "message": {"content": "A"}'
         ('{"choices": [null]}', "the reply has no choices"),
         ('{"choices": null}', "the reply has no choices"),
         (f'{{"choices": [{{{ENDED}, "logprobs": {{"content": [{{"token": "A"}}]}}}}]}}',
-         "the reply was no chat completion"),
-        (f'{{"choices": [{{{ENDED}, "logprobs": "none"}}]}}', "the reply was no chat completion"),
+         "the reply's logprobs cannot be read"),
+        (f'{{"choices": [{{{ENDED}, "logprobs": "none"}}]}}',
+         "the reply's logprobs cannot be read"),
     ],
 )  # fmt: skip
 def test_200_without_a_completion_is_tried_again_and_then_an_outage(server, endpoint, body, reason):

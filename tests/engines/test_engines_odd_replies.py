@@ -85,6 +85,7 @@ ODD = [
     ({"output": [{"content": TEXT}], "status": "completed"}, "choices"),
     ({"object": "error", "message": "busy", **said()}, "HTTP 200 with an error"),
     (said(content=[{"type": 7, "text": TEXT}]), "type a int"),
+    ({"choices": [said()["choices"][0] | {"logprobs": "none"}]}, "logprobs"),
 ]  # fmt: skip
 CUTS = [
     said("MAX_OUTPUT_TOKENS"), said("max_tokens"), said("model_length"),

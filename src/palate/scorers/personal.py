@@ -191,14 +191,14 @@ class Personal(StatefulScorer[UserStates]):
         """Return the vectors of slates of `size` candidates."""
         items = [item for slate in slates for item in items_of(slate)]
         table = self.features.table(items).reshape(len(slates), size, self.features.width)
-        asked = None
+        questions = None
         if self.trained.model.needs_prompts:
-            asked = self.features.prompts([items[k] for k in range(0, len(items), size)])
+            questions = self.features.prompts([items[k] for k in range(0, len(items), size)])
         usable = np.isfinite(table.sum(axis=2))
-        if asked is not None:
-            usable &= np.isfinite(asked.sum(axis=1))[:, None]
-            asked = np.nan_to_num(asked)
-        return ResponseVectors(np.nan_to_num(table), asked, usable)
+        if questions is not None:
+            usable &= np.isfinite(questions.sum(axis=1))[:, None]
+            questions = np.nan_to_num(questions)
+        return ResponseVectors(np.nan_to_num(table), questions, usable)
 
     def scores(self, read: ResponseVectors, users: Sequence[str | None]) -> NDArray[np.float64]:
         """Return scores (slates × candidates) by a user's state each; NaN without a vector."""

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import logging
 import math
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import closing
-from itertools import count
-from typing import Any, NamedTuple
+from typing import Any
 
 from palate.engines.endpoints.rewards import FORMATS, Outputs, RewardInput
 from palate.engines.http import (
     HttpClient,
+    HttpOutcome,
     HttpRequest,
     HttpSettings,
     body_of,
     canonical,
     read_endpoint,
 )
+from palate.engines.http.groups import ask_groups
 from palate.errors import ModelError, SpecError
 from palate.prompts import prompt_hash, render
 from palate.records import (
@@ -45,14 +44,6 @@ SUSPECT = 8
 Raw scores of a standard normal head do so in 2 of 10,000 sets."""
 PROBABILITIES = "probabilities came back where raw scores were asked"
 log = logging.getLogger(__name__)
-
-
-class ResponseRange(NamedTuple):
-    """The responses that one request asks for."""
-
-    slate: int
-    first: int
-    n: int
 
 
 class RewardServer:
@@ -139,29 +130,13 @@ class RewardServer:
 
     def score_prepared(self, prepared: Sequence[Prepared]) -> Iterator[tuple[int, Scores]]:
         """Yield a slate's scores when its last response is scored, as `score`."""
-        under_way: dict[int, ResponseRange] = {}
-        sent = count()
-        parts: dict[int, dict[int, tuple[ResponseRange, Any]]] = defaultdict(dict)
-        missing: dict[int, int] = {}
-
-        def posts() -> Iterator[HttpRequest[list[Outputs]]]:
-            for k, read in enumerate(prepared):
-                texts = self._texts(read)
-                missing[k] = len(texts)
-                step = self.batch if self.local is not None else 1
-                for first in range(0, len(texts), step):
-                    some = texts[first : first + step]
-                    under_way[next(sent)] = ResponseRange(k, first, len(some))
-                    yield self._post(some)
-
-        with closing(self.client.ask(posts())) as outcomes:
-            for position, outcome in outcomes:
-                place = under_way.pop(position)
-                parts[place.slate][place.first] = (place, outcome)
-                missing[place.slate] -= place.n
-                if not missing[place.slate]:
-                    del missing[place.slate]
-                    yield place.slate, self._scores(parts.pop(place.slate))
+        step = self.batch if self.local is not None else 1
+        groups = (
+            [self._post(texts[first : first + step]) for first in range(0, len(texts), step)]
+            for texts in map(self._texts, prepared)
+        )
+        for k, outcomes in ask_groups(self.client, groups):
+            yield k, self._scores(outcomes, len(prepared[k].slate.candidates), step)
 
     def _post(self, texts: Sequence[RewardInput]) -> HttpRequest[list[Outputs]]:
         # A lone response in two texts goes twice: an embedding model then reads other tokens.
@@ -173,19 +148,14 @@ class RewardServer:
         body = body_of(self.format.body(self.client.settings.model, sent))
         return HttpRequest(self.format.path, body, read, used=self.format.used)
 
-    def _scores(self, parts: dict[int, tuple[ResponseRange, Any]]) -> Scores:
-        values: list[float | None] = []
-        reasons: list[str | None] = []
-        outage = False
-        for _, (place, outcome) in sorted(parts.items()):
-            outage |= outcome.outage
-            for j in range(place.n):
-                value, reason = None, outcome.failure
-                if outcome.value is not None:
-                    value, reason = self._pick(outcome.value[j])
-                values.append(value)
-                reasons.append(reason)
-        return Scores(values=tuple(values), reasons=tuple(reasons), outage=outage)
+    def _scores(self, outcomes: Sequence[HttpOutcome[list[Outputs]]], n: int, step: int) -> Scores:
+        picked: list[tuple[float | None, str | None]] = []
+        for outcome in outcomes:
+            some = min(step, n - len(picked))
+            missing = [(None, outcome.failure)] * some
+            picked += map(self._pick, outcome.value) if outcome.value is not None else missing
+        values, reasons = zip(*picked, strict=True)
+        return Scores(values=values, reasons=reasons, outage=any(it.outage for it in outcomes))
 
     def _pick(self, outputs: Outputs) -> tuple[float | None, str | None]:
         name = self._name(outputs)

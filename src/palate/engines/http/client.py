@@ -244,16 +244,16 @@ class HttpClient:
             await asyncio.to_thread(self.replies.put, key, answer.body)
         return read
 
-    def _read(self, post: HttpRequest[T], said: Any) -> HttpOutcome[T] | Retry:
+    def _read(self, post: HttpRequest[T], parsed: Any) -> HttpOutcome[T] | Retry:
         # What the server says of a reply is compared with what was asked.
-        read, settings = post.outcome(said), self.settings
-        if isinstance(read, Retry) or read.value is None or not isinstance(said, dict):
+        read, settings = post.outcome(parsed), self.settings
+        if isinstance(read, Retry) or read.value is None or not isinstance(parsed, dict):
             return read
-        if isinstance(answered := said.get("model"), str):
+        if isinstance(answered := parsed.get("model"), str):
             same = answered in ("", settings.model)
             text = f"{settings.model} was asked, and {one_line(answered, 80)} answered"
             self.ledger.note(settings.place, "model", "" if same else text)
-        if (count := count_of(post.body, said.get("usage"), post.used(said))) is None:
+        if (count := count_of(post.body, parsed.get("usage"), post.used(parsed))) is None:
             return read
         counts = self.ledger.counts[f"{post.path} {settings.place}"]
         counts.add(count)

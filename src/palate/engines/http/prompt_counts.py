@@ -1,4 +1,4 @@
-"""What a server says it read of prompts, and whether that can be the whole of them."""
+"""Counts of the tokens that servers read of prompts, and whether prompts were cut."""
 
 from __future__ import annotations
 

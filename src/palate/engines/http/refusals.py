@@ -124,13 +124,13 @@ def read_refusal(status: int, body: bytes, key: str = "") -> Refusal:
 def _error_of(body: bytes) -> Any:
     """Return the error that a body holds, a mapping or a text; None where it is none."""
     try:
-        said = json.loads(body)
+        parsed = json.loads(body)
     except (ValueError, RecursionError):
         return None
-    if isinstance(said, list) and len(said) == 1:  # as Google writes it
-        (said,) = said
-    error = said.get("error") if isinstance(said, dict) else None
-    return error if isinstance(error, dict) or (isinstance(error, str) and error) else said
+    if isinstance(parsed, list) and len(parsed) == 1:  # as Google writes it
+        (parsed,) = parsed
+    error = parsed.get("error") if isinstance(parsed, dict) else None
+    return error if isinstance(error, dict) or (isinstance(error, str) and error) else parsed
 
 
 def status_within(reply: Any) -> int | None:

@@ -34,7 +34,9 @@ ENDINGS = {
     "filtered": "content_filter content_filtered safety image_safety recitation blocklist spii "
     "prohibited_content language sensitive refusal guardrail_intervened error_toxic",
 }
-KINDS = {ending: kind for kind, endings in ENDINGS.items() for ending in endings.split()}
+KINDS: dict[str | None, str] = {
+    ending: kind for kind, endings in ENDINGS.items() for ending in endings.split()
+}
 """What an ending says of a reply; of any other nothing is known."""
 
 
@@ -75,9 +77,8 @@ def choices_of(completion: Any) -> list[dict[str, Any]]:
 def first_choice(completion: Any) -> dict[str, Any]:
     """Return the first choice; raises `FailedReply` where the server failed in it."""
     choice = choices_of(completion)[0]
-    failed = (
-        choice.get("error") or KINDS.get(ending_of(choice.get("finish_reason")) or "") == "failed"
-    )
+    ending = ending_of(choice.get("finish_reason"))
+    failed = choice.get("error") or KINDS.get(ending) == "failed"
     _refuse(failed, "the server failed within its reply", FailedReply)
     return choice
 
@@ -111,9 +112,11 @@ def _reply(choice: dict[str, Any], full: bool) -> Reply:
     try:
         ending = _ending(choice)
         text = _text(choice.get("message"), ending, full := full or KINDS[ending] == "cut")
+        return Reply(text, full, _first_token(choice))
     except (UnusableReply, FailedReply) as error:
         return Reply(failure=str(error), outage=isinstance(error, FailedReply))
-    return Reply(text, full, _first_token(choice))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return Reply(failure="the reply's logprobs cannot be read", outage=True)
 
 
 def _ending(choice: dict[str, Any]) -> str:
@@ -123,8 +126,8 @@ def _ending(choice: dict[str, Any]) -> str:
     if ending is None:
         raise FailedReply("the reply broke off: its finish_reason is empty")
     kind = "filtered" if ending.startswith("content_filter:") else KINDS.get(ending)
-    if kind == "whole" and KINDS.get(native or "", kind) != kind:
-        ending, kind = str(native), KINDS[str(native)]  # a gateway hides what its server says
+    if native is not None and kind == "whole" != KINDS.get(native, kind):
+        ending, kind = native, KINDS[native]  # a gateway hides what its server says
     named = f"(finish_reason {ending})"
     _refuse(kind == "failed", f"the server failed within its reply {named}", FailedReply)
     _refuse(kind == "filtered", f"refused by the endpoint's content filter {named}")
@@ -150,9 +153,8 @@ def _text(message: Any, ending: str, cut_off: bool) -> str:
     thought |= any(message.get(name) for name in THOUGHT_FIELDS)
     if not text.strip() and not cut_off:
         _refuse(thought, THOUGHT_ALONE)
-        called = (
-            ending in CALLS.split() or message.get("tool_calls") or message.get("function_call")
-        )
+        called = message.get("tool_calls") or message.get("function_call")
+        called = called or ending in CALLS.split()
         _refuse(called, "the reply calls a tool and has no text (tool_calls)")
         _refuse("content" not in message, "the reply's message has no content")
     return text
@@ -193,21 +195,20 @@ def _vector(values: Any) -> NDArray[np.float32] | str:
         return "embedding is no list of numbers"
     if any(type(value) not in (int, float) for value in values):
         return "embedding holds what is no number"
-    with np.errstate(over="ignore"):
-        vector = np.array([float(value) for value in values]).astype(np.float32)
-    if not np.isfinite(vector).all():
+    most = float(np.finfo(np.float32).max)
+    if not all(-most <= value <= most for value in values):
         return "embedding holds what is not finite"
+    vector = np.array(values, np.float32)
     return vector if vector.any() else "embedding is all zeros"
 
 
 def why_not_kept(body: Any) -> str | None:
     """Return why a completion or embeddings in a file are no reply; None where they are one."""
+    if not (isinstance(body, dict) and body and status_within(body) is None):
+        return "HTTP 200 without a reply"
     try:
-        if status_within(body) is None and isinstance(body, dict) and "data" in body:
+        if "data" in body and "choices" not in body:
             return next((it for it in read_vectors(body) if isinstance(it, str)), None)
-        _refuse(
-            not body or status_within(body) is not None, "HTTP 200 without a reply", FailedReply
-        )
         return next((it.failure for it in read_completion(body) if it.failure), None)
     except FailedReply as error:
         return str(error)
