@@ -72,9 +72,9 @@ def count_of(body: bytes, usage: Any, used: tuple[int, int] | None) -> Count | N
     if not tokens or not isinstance(usage, dict):
         return None
     details = usage.get("prompt_tokens_details")
-    cached = details.get("cached_tokens") if isinstance(details, dict) else None
-    cached = cached or usage.get("cache_read_input_tokens")
-    tokens += cached if isinstance(cached, int) else 0  # some servers leave it out
+    held = [usage.get(name) for name in ("cache_read_input_tokens", "cache_creation_input_tokens")]
+    held.append(details.get("cached_tokens") if isinstance(details, dict) else 0)
+    tokens += sum(it for it in held if isinstance(it, int))  # some servers leave these out
     asked = json.loads(body)
     inputs = asked.get("input", [message.get("content") for message in asked.get("messages", ())])
     texts = [it for it in (inputs if isinstance(inputs, list) else [inputs]) if isinstance(it, str)]
