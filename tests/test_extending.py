@@ -45,7 +45,7 @@ def test_the_room_prints_what_an_endpoint_replies(print_replies, tmp_path: Path,
     def answer(path: str, body: Any) -> tuple[int, Any]:
         reply = f"{len(body['messages'][0]['content'])} characters"
         choice = {"message": {"content": reply}, "finish_reason": "stop"}
-        return 200, {"choices": [choice], "usage": {"prompt_tokens": 9, "completion_tokens": 2}}
+        return 200, {"choices": [choice], "usage": {"prompt_tokens": 150, "completion_tokens": 2}}
 
     rows = palate.load_benchmark("tasting", limit=2).rows
     with Loopback(answer) as there, palate.Session(cache=tmp_path) as session:

@@ -8,12 +8,12 @@ from functools import partial
 
 CHAT = (
     b'{"choices":[{"index":0,"message":{"role":"assistant","content":"Rating: 7"},'
-    b'"finish_reason":"stop"}],"usage":{"prompt_tokens":400,"completion_tokens":4}}'
+    b'"finish_reason":"stop"}],"usage":{"prompt_tokens":0,"completion_tokens":4}}'
 )
 CLASSIFY = (
     b'{"id":"classify-1","object":"list","created":1,"model":"m","data":'
     b'[{"index":0,"label":"LABEL_0","probs":[1.25],"num_classes":1}],'
-    b'"usage":{"prompt_tokens":400,"total_tokens":400,"completion_tokens":0}}'
+    b'"usage":{"prompt_tokens":0,"total_tokens":0,"completion_tokens":0}}'
 )
 
 

@@ -17,7 +17,7 @@ DEAD = "http://127.0.0.1:9/v1"
 
 def completion(text):
     choice = {"index": 0, "message": {"role": "assistant", "content": text}}
-    return {"choices": [{**choice, "finish_reason": "stop"}], "usage": {"prompt_tokens": 9}}
+    return {"choices": [{**choice, "finish_reason": "stop"}], "usage": {"prompt_tokens": 0}}
 
 
 def in_one_piece(body):
@@ -232,7 +232,8 @@ def test_what_has_no_reply_is_counted_by_reason_and_what_came_later_is_kept(tmp_
         line(9, {"status_code": "200", "body": {}}),
     ]
     write(tmp_path / "errors.jsonl", lines)
-    text = f"\ufeff{json.dumps(line(8, {'status_code': 200, 'body': {'é': 1.5}}))}\r\n\r\n"
+    late = {**completion("Verdict: A"), "é": 1.5}
+    text = f"\ufeff{json.dumps(line(8, {'status_code': 200, 'body': late}))}\r\n\r\n"
     with gzip.open(tmp_path / "late.jsonl.gz", "wt", encoding="utf-8", newline="") as stream:
         stream.write(text)
     (tmp_path / "none.jsonl").touch()
@@ -243,7 +244,7 @@ def test_what_has_no_reply_is_counted_by_reason_and_what_came_later_is_kept(tmp_
         "1 no response, 1 HTTP 0\n"
     )
     (kept,) = (tmp_path / "replies").rglob("??/*")
-    assert kept.read_bytes().endswith('\n{"é":1.5}'.encode())
+    assert kept.read_bytes().endswith(',"é":1.5}'.encode())
     assert "cannot be read" in run(tmp_path, "replies", "x", "--cache", "c", code=2).stderr
     wrong = run(tmp_path, *words[:-1], "none.jsonl", code=2).stderr
     assert wrong.startswith("palate: --cache none.jsonl: cannot write there")

@@ -36,7 +36,7 @@ def test_an_endpoint_is_asked_again_and_the_document_says_it(tmp_path, votes):
     def answer(path, body):
         asked.append(body)
         choice = {"message": {"content": f"Rating: {1 + len(asked) % 9}"}, "finish_reason": "stop"}
-        return 200, {"choices": [choice], "usage": {"prompt_tokens": 9, "completion_tokens": 2}}
+        return 200, {"choices": [choice], "usage": {"prompt_tokens": 150, "completion_tokens": 2}}
 
     with Loopback(answer) as server:
         scorer = f"rating:api:m?base_url={server.url}/v1&concurrency=1"

@@ -11,7 +11,7 @@ from palate.embeddings.style import style_of
 from palate.engines import LocalModel
 from palate.errors import EngineError, SpecError
 from palate.records import Message, Settings
-from palate.session import default_session
+from palate.session import Session, default_session
 from palate.specs import Reference
 
 ITEMS = [
@@ -92,6 +92,67 @@ def test_an_endpoint_that_leaves_a_text_out_is_an_error():
     ):
         spec = f"api:m?base_url={server.url}/v1&retries=0"
         build_features([spec], default_session(), EXACT).table(ITEMS)
+
+
+WITHOUT = [
+    ([0.1, None], "embedding holds what is no number"),
+    (None, "embedding is no list of numbers"),
+    ([], "embedding is no list of numbers"),
+    ([0.0, 0.0], "embedding is all zeros"),
+    ([0.5, float("nan")], "embedding holds what is not finite"),
+    ([1e300, 1.0], "embedding holds what is not finite"),
+    ([10**400, 1.0], "embedding holds what is not finite"),
+    (["0.1", 1.0], "embedding holds what is no number"),
+    ([True, 1.0], "embedding holds what is no number"),
+    ([0.1, 0.2, 0.3], "embedding has 3 numbers, not 2"),
+    ("AACAPwAAAEA=", "embedding is no list of numbers"),
+]
+
+
+@pytest.mark.parametrize(("vector", "reason"), WITHOUT)
+def test_a_text_without_a_usable_vector_is_left_out_counted_and_not_kept(
+    tmp_path, caplog, vector, reason
+):
+    def answer(path, body):
+        rows = [
+            {"index": k, "embedding": vector if text == "coffee, black" else [len(text), 1]}
+            for k, text in enumerate(body["input"])
+        ]
+        return 200, {"data": rows}
+
+    with Loopback(answer) as server, Session(cache=tmp_path / "c") as session:
+        features = build_features([f"api:m?base_url={server.url}/v1"], session, EXACT)
+        table = features.table(ITEMS)
+        asked = len(server.seen)
+        again = features.table(ITEMS)
+        assert len(server.seen) == asked + 1, "what had no vector is asked again"
+    assert np.isnan(table[1]).all()
+    assert table[[0, 2]].tolist() == again[[0, 2]].tolist() == [[3.0, 1.0]] * 2
+    assert f"1 of 2 texts are left out: {reason}" in caplog.text
+    assert len(list((tmp_path / "c").rglob("??/*"))) == 1, "the width alone"
+
+
+@pytest.mark.parametrize("index", [[0, 0, 2], [1, 2, 3], [None, 1, 2], ["0", 1, 2], [0, 1]])
+def test_vectors_whose_places_are_not_told_are_none(index):
+    def answer(path, body):
+        return 200, {"data": [{"index": k, "embedding": [1.0]} for k in index]}
+
+    with Loopback(answer) as server, pytest.raises(EngineError, match="the reply's index"):
+        spec = f"api:m?base_url={server.url}/v1&retries=0"
+        build_features([spec], default_session(), EXACT).table(ITEMS)
+
+
+def test_texts_that_a_server_cuts_are_left_out(caplog):
+    def answer(path, body):
+        rows = [{"index": k, "embedding": [1.0, 2.0]} for k in range(len(body["input"]))]
+        return 200, {"data": rows, "usage": {"prompt_tokens": 8 * len(rows), "total_tokens": 9}}
+
+    long = plain_item((), "Green tea is what I like to drink. " * 50)
+    with Loopback(answer) as server:
+        features = build_features([f"api:m?base_url={server.url}/v1"], default_session(), EXACT)
+        table = features.table([ITEMS[0], long])
+    assert np.isnan(table).all()
+    assert "2 of 2 texts are left out: the server cut the prompt (prompt_tokens 16)" in caplog.text
 
 
 def test_no_embedder_is_said():

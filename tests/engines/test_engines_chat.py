@@ -215,25 +215,30 @@ def test_nobody_listening_is_an_outage(server, endpoint):
     assert (reply.failure, reply.outage) == ("connection failed (ConnectError)", True)
 
 
+ENDED = '"finish_reason": "stop", "message": {"content": "A"}'
+
+
 @pytest.mark.parametrize(
-    "body",
+    ("body", "reason"),
     [
-        "<html>busy</html>",
-        "[]",
-        "{}",
-        '{"choices": []}',
-        '{"choices": [{"message": null}]}',
-        '{"choices": null}',
-        '{"choices": [{"message": {"content": "A"}, "logprobs": {"content": [{"token": "A"}]}}]}',
-        '{"choices": [{"message": {"content": "A"}, "logprobs": "none"}]}',
+        ("<html>busy</html>", "the reply has no choices"),
+        ("[]", "the reply has no choices"),
+        ("{}", "the reply has no choices"),
+        ('{"choices": []}', "the reply has no choices"),
+        ('{"choices": [null]}', "the reply has no choices"),
+        ('{"choices": null}', "the reply has no choices"),
+        (f'{{"choices": [{{{ENDED}, "logprobs": {{"content": [{{"token": "A"}}]}}}}]}}',
+         "the reply's logprobs cannot be read"),
+        (f'{{"choices": [{{{ENDED}, "logprobs": "none"}}]}}',
+         "the reply's logprobs cannot be read"),
     ],
-)
-def test_200_without_a_completion_is_tried_again_and_then_an_outage(server, endpoint, body):
+)  # fmt: skip
+def test_200_without_a_completion_is_tried_again_and_then_an_outage(server, endpoint, body, reason):
     server.script = [(200, {}, body), completion()]
     assert one(endpoint()).text == "Verdict: A"
     server.script = [(200, {}, body)]
     reply = one(endpoint(retries=1))
-    assert reply.failure == "the reply was no chat completion"
+    assert reply.failure == reason
     assert reply.outage
 
 
@@ -248,7 +253,9 @@ def test_length_and_filter_stops_are_told_apart(server, endpoint):
     assert (reply.text, reply.cut_off, reply.failure) == ("Because", True, None)
     server.script = [completion("", "content_filter")]
     reply = one(endpoint())
-    assert reply.failure == "refused by the endpoint's content filter"
+    assert reply.failure == (
+        "refused by the endpoint's content filter (finish_reason content_filter)"
+    )
     assert not reply.outage, "asking again would be refused again"
     server.script = [completion(None)]
     assert one(endpoint()).text == ""

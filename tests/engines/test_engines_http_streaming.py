@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from endpoints import FunctionWire, Loopback, client, ok, post, run_virtually
 from palate.engines import Ask, ChatEndpoint
-from palate.engines.endpoints import Sampling, SamplingEndpoint, SamplingRequest, read_reply
+from palate.engines.endpoints import Sampling, SamplingEndpoint, SamplingRequest
 from palate.engines.http import (
+    FailedReply,
     HttpResponse,
     HttpSettings,
     Ledger,
@@ -24,6 +25,7 @@ from palate.engines.http import (
     body_of,
 )
 from palate.engines.http.events import NoStream, whole_reply
+from palate.engines.http.replies import read_completion
 from palate.records import Message
 
 EVENTS = {"Content-Type": "text/event-stream; charset=utf-8"}
@@ -137,8 +139,8 @@ def test_an_error_within_a_stream_is_the_reply_that_it_would_be_in_one_piece():
     sent = [chunk(delta("A")), {"error": {"code": 500, "message": "out of memory"}}, "[DONE]"]
     whole = whole_reply(HttpResponse(200, EVENTS, "".join(map(line, sent)).encode()))
     assert json.loads(whole.body) == {"error": {"code": 500, "message": "out of memory"}}
-    with pytest.raises(KeyError):
-        read_reply(json.loads(whole.body))
+    with pytest.raises(FailedReply):
+        read_completion(json.loads(whole.body))
 
 
 def test_a_refused_stream_is_told_from_another_refusal():

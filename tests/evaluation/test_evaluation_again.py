@@ -210,7 +210,7 @@ class Drifting:
         if (self.times[text] > 1 and "7?" in text) or (self.times[text] > 1 and "3?" in text):
             rating = 10 - rating
         choice = {"message": {"content": f"Rating: {rating}"}, "finish_reason": "stop"}
-        return 200, {"choices": [choice], "usage": {"prompt_tokens": 10, "completion_tokens": 1}}
+        return 200, {"choices": [choice], "usage": {"prompt_tokens": 150, "completion_tokens": 1}}
 
 
 def test_endpoints_are_asked_a_share_once_more_past_the_cache(tmp_path):
@@ -221,7 +221,7 @@ def test_endpoints_are_asked_a_share_once_more_past_the_cache(tmp_path):
             requests, spent = len(server.seen), session.ledger.spent
         noise = run.summary.noise
         assert requests == 16 * 2 + 8 * 2, "both responses of all rows, and of half of them again"
-        assert spent == pytest.approx(requests * 11e-6), "all within one cap"
+        assert spent == pytest.approx(requests * 151e-6), "all within one cap"
         assert (noise.kind, noise.rows, noise.dtype, noise.sd) == ("asking again", 8, None, None)
         first = {row.id: row.outcome for row in run.verdicts.rows}
         seen = sum(first[row.id] != row.outcome for row in run.again.rows)
@@ -254,8 +254,8 @@ def test_without_the_option_nothing_is_asked_twice_and_what_was_kept_stays(tmp_p
 
 def test_a_cap_that_is_reached_leaves_the_second_time_short(tmp_path):
     with Loopback(Drifting()) as server:
-        spec = f"rating:api:m?base_url={server.url}/v1&price_in=0&price_out=1&max_tokens=1"
-        with Session(max_cost=(32 + 7) * 1e-6) as session:
+        spec = f"rating:api:m?base_url={server.url}/v1&price_in=0&price_out=1&max_tokens=2"
+        with Session(max_cost=(32 + 8) * 1e-6) as session:
             run = evaluate(VOTES, spec, "none", root=tmp_path, session=session, ask_again=1.0)
         assert run.summary.unscored == 0 and 0 < run.summary.noise.rows <= 3
         assert session.ledger.spent <= 39e-6

@@ -123,7 +123,7 @@ def test_rows_are_asked_again_by_shards_and_first_replies_do_not_stand_for_secon
     def answer(path: str, body: object) -> tuple[int, dict[str, object]]:
         asked.append(body)
         choice = {"message": {"content": f"Rating: {1 + len(asked) % 9}"}, "finish_reason": "stop"}
-        return 200, {"choices": [choice], "usage": {"prompt_tokens": 9, "completion_tokens": 2}}
+        return 200, {"choices": [choice], "usage": {"prompt_tokens": 150, "completion_tokens": 2}}
 
     with Loopback(answer) as server:
         spec = f"rating:api:m?base_url={server.url}/v1&concurrency=1"

@@ -413,6 +413,54 @@ def test_a_set_of_four_pairs_is_enough_to_be_told(caplog):
         assert caplog.text.count("between 0 and 1") == said
 
 
+SQUASHED = [
+    ("tei", lambda k: [[1.0, 0.0, 1.0, 0.98][k % 4]], "all lie between 0 and 1;"),
+    ("vllm", lambda k: [1.0], "all lie between 0 and 1 and are all 1;"),
+    ("sglang", lambda k: [0.0], "all lie between 0 and 1 and are all 0;"),
+    ("openrlhf", lambda k: [-2.5], "are all -2.5;"),
+    ("tei", lambda k: [0.0, 1.0, 0.75], "all lie between 0 and 1;"),
+]
+
+
+@pytest.mark.parametrize(("server", "rewards", "words"), SQUASHED)
+def test_squashed_rewards_and_one_for_all_texts_are_named(caplog, folder, server, rewards, words):
+    turns = iter(range(99))
+    many = [make_slate(f"{k}", "b", question=f"{k}?") for k in range(8)]
+
+    def answer(path, body):
+        return 200, reply_of(server, [rewards(next(turns)) for _ in range(2)])
+
+    with Loopback(answer) as there:
+        head = "&head=L0" if len(rewards(0)) > 1 else ""
+        score(spec(server, there.url, f"&tokenizer={folder}{head}"), many)
+    assert caplog.text.count("check that the server sends raw scores") == 1
+    assert words in caplog.text
+
+
+@pytest.mark.parametrize("rewards", [(1.0, 0.0, 1.0001), (-0.1, 0.5), (3.0, 3.0, 3.5)])
+def test_rewards_that_a_raw_head_may_give_are_not_named(caplog, rewards):
+    scorer = build_scorer(spec("vllm", "http://127.0.0.1:9"), default_session())
+    for k in range(20):
+        scorer._suspect(rewards[k % len(rewards)])
+    assert not caplog.text
+
+
+@pytest.mark.parametrize("server", ["vllm", "vllm-pooling", "sglang"])
+def test_a_server_that_reads_fewer_tokens_than_were_sent_has_cut_them(server, folder, model):
+    here = sum(len(ids) for ids in model.ids(SLATES[0]))
+    for tokens, scored in ((here, True), (here - 1, False), (0, True), (here + 2, True)):
+        reply = reply_of(server, [[1.5], [2.5]])
+        if server == "sglang":
+            reply[0]["meta_info"]["prompt_tokens"] = tokens
+            reply[1]["meta_info"]["prompt_tokens"] = 0
+        else:
+            reply["usage"] = usage(tokens)
+        with Loopback(lambda path, body, reply=reply: (200, reply)) as there:
+            found = score(spec(server, there.url, f"&tokenizer={folder}"), SLATES[:1])[0]
+        assert (found.values == (1.5, 2.5)) is scored
+        assert scored or "the server read" in found.reasons[0]
+
+
 def test_raw_scores_are_not_taken_for_a_sigmoids(caplog):
     # Of a standard normal head 8 of 8 lie between 0 and 1 in 2 of 10,000 sets, of others in fewer.
     caplog.set_level(logging.WARNING)

@@ -15,8 +15,8 @@ import httpx2
 import pytest
 
 from palate.engines import Ask, ChatEndpoint
-from palate.engines.endpoints import read_reply
 from palate.engines.http import HttpSettings
+from palate.engines.http.replies import read_completion
 from palate.errors import EndpointError
 from palate.records import Message, Outcome
 from palate.scorers import build_scorer
@@ -116,7 +116,7 @@ def test_a_long_reply_is_streamed_and_reads_as_in_one_piece(served):
     prompt = "Say hello."
     body = {"model": model, "max_tokens": 128, "temperature": 0}
     body["messages"] = [{"role": "user", "content": prompt}]
-    whole = read_reply(
+    (whole,) = read_completion(
         httpx2.post(f"{url}/chat/completions", json=body, timeout=120).raise_for_status().json()
     )
     endpoint = ChatEndpoint(HttpSettings(model=model, base_url=url))

@@ -88,8 +88,10 @@ class Policy(Protocol):
 
     spec: str
     """Canonical spec, as printed and hashed."""
-    fingerprint: str
-    """Hash of all that the distribution of samples depends on beside their prompt."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of all that the distribution of samples depends on beside their prompt."""
 
     def draw(self, wanted: Sequence[MissingSamples]) -> Iterator[tuple[int, int, Reply | Sample]]:
         """Yield (position, number, answer or why there is none) as they come, each once."""
@@ -138,8 +140,14 @@ class LanguageModelPolicy:
 
     def __init__(self, spec: str, model: LanguageModel, how: Sampling) -> None:
         self.spec, self.model, self.how = spec, model, how
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of all that samples depend on; it changes where an endpoint refuses a seed."""
+        model, how = self.model, self.how
         thought = () if model.reader is None else model.reader.thought
-        self.fingerprint = digest("policy", *model.identity, how[:3], how.seed, *thought)
+        identity = (*model.identity, *model.drawn_as)
+        return digest("policy", *identity, how[:3], how.seed, *thought)
 
     def draw(self, wanted: Sequence[MissingSamples]) -> Iterator[tuple[int, int, Reply]]:
         """Yield samples as they come; first, of prompts that leave no room, that they do not."""

@@ -88,7 +88,9 @@ def draw_requests(
         else:
             sample = reply if isinstance(reply, Sample) else Sample(reply.text, reply.cut_off)
             drawn[place] = sample
-            documents.put_json(digest(*place), sample.document())
+            read = wanted[k].guide_input
+            kept_by = sample_key(policy, wanted[k].prompt, *(read.identity if read else ()))
+            documents.put_json(digest(kept_by, number), sample.document())
         if progress is not None:
             progress(len(drawn), total)
     return drawn

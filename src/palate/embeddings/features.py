@@ -44,8 +44,13 @@ class Features:
         """Numbers of a vector."""
         return sum(self.widths)
 
+    @property
+    def lacking(self) -> str:
+        """Why an item may have no vector."""
+        return " or ".join(dict.fromkeys(source.lacking for source in self.sources))
+
     def table(self, items: Sequence[Item], progress: Progress | None = None) -> NDArray[np.float32]:
-        """Return the vectors (n × width) of the items; NaN where one is too long for a model."""
+        """Return the vectors (n × width) of the items; NaN where one has none."""
         unique, positions = distinct(items)
         self.fill(unique, progress)
         return self._rows(unique)[positions]

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from palate.embeddings.items import Item
 from palate.engines import Embedder, LocalModel, TokenSpan
 from palate.engines.endpoints.embeddings import EmbeddingEndpoint
+from palate.errors import EngineError
 from palate.prompts import as_text
 from palate.records import Settings
 from palate.seeding import digest
@@ -37,6 +38,9 @@ class VectorSource(Protocol):
     def width(self) -> int:
         """Numbers of a vector."""
 
+    lacking: str
+    """Why an item has no vector."""
+
     def read(self, item: Item) -> tuple[object, ...]:
         """Return what of an item a vector depends on."""
 
@@ -44,11 +48,13 @@ class VectorSource(Protocol):
         """Return the item whose vector stands for this one's question."""
 
     def vectors(self, items: Sequence[Item]) -> Iterator[tuple[int, Vector | None]]:
-        """Yield (position, vector) as they come; None for what is too long for the model."""
+        """Yield (position, vector) as they come; None for what is `lacking`."""
 
 
 class OfResponse:
     """Reads the response alone, so that a question stands for itself as if it were one."""
+
+    lacking = "no embedding"
 
     def read(self, item: Item) -> tuple[object, ...]:
         """Read the response and nothing else."""
@@ -84,7 +90,7 @@ class Sentences(OfResponse):
 class HiddenStates:
     """A causal model's last hidden state at the last token of the closed conversation."""
 
-    stored, exact = True, False
+    stored, exact, lacking = True, False, "too long"
 
     def __init__(self, reference: Reference, session: Session, settings: Settings) -> None:
         self.session, self.reader = session, session.reader(reference, settings)
@@ -134,7 +140,10 @@ class Endpoint(OfResponse):
     @cached_property
     def width(self) -> int:
         """Numbers of a vector, asked of the endpoint."""
-        return len(next(iter(self.endpoint.embed(["width"])))[1])
+        ((_, vector),) = self.endpoint.embed(["width"])
+        if vector is None:
+            raise EngineError(f"{self.endpoint.settings.base_url}: a plain word has no embedding")
+        return len(vector)
 
     def vectors(self, items: Sequence[Item]) -> Iterator[tuple[int, Vector | None]]:
         """Yield what the endpoint gives."""

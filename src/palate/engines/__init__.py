@@ -1,6 +1,7 @@
 """Models, run by this process or by an endpoint."""
 
-from palate.engines.endpoints.chat import Ask, ChatEndpoint, Reply
+from palate.engines.endpoints.chat import Ask, ChatEndpoint
+from palate.engines.http.replies import Reply
 from palate.engines.language_model import (
     TOO_LONG,
     EndpointLanguageModel,

@@ -10,7 +10,7 @@ from functools import partial
 from itertools import chain, count
 from typing import TYPE_CHECKING, Any, Literal, TypeGuard, cast
 
-from palate.engines.endpoints.chat import Ask, Reply
+from palate.engines.endpoints.chat import Ask
 from palate.engines.endpoints.labels import (
     LEAST_SHARE,
     UNLIKELY,
@@ -20,6 +20,7 @@ from palate.engines.endpoints.labels import (
 from palate.engines.endpoints.prompt_logprobs import LogProbabilities, PromptLogprobs
 from palate.engines.endpoints.sampling import Sampling, SamplingEndpoint, SamplingRequest
 from palate.engines.http import NO_TEMPERATURE
+from palate.engines.http.replies import Reply
 from palate.engines.local import LabelLogits, LocalModel, generate, sample
 from palate.engines.local.threads import map_ordered
 from palate.engines.text.reader import Reader
@@ -69,6 +70,11 @@ class LanguageModel(ABC):
     def fingerprint(self) -> str:
         """Hash of what it is: content, dtype and device; or its name and the endpoint."""
         return digest(self.place, *self.identity)
+
+    @property
+    def drawn_as(self) -> tuple[str, ...]:
+        """What samples depend on beside `identity`: a seed that an endpoint does not take."""
+        return ()
 
     @property
     def window(self) -> int | None:
@@ -257,6 +263,11 @@ class EndpointLanguageModel(LanguageModel):
         self.top_logprobs = TOP_LOGPROBS
         """Alternatives of a first token that are asked for; fewer where the endpoint says so."""
         self._allows = False
+
+    @property
+    def drawn_as(self) -> tuple[str, ...]:
+        """Say where samples are drawn without a seed."""
+        return () if self.endpoint.sends_seed else ("seed=none",)
 
     def asked_afresh(self) -> AbstractContextManager[None]:
         """Ask for what the cache holds as well, for a while; the new replies take its place."""

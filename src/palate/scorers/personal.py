@@ -165,7 +165,7 @@ class Personal(StatefulScorer[UserStates]):
             return ()
         each = self.users.bytes_each
         lost = self.users.n_too_long
-        too_long = f"; {lost:,} choices were too long for the embedder" if lost else ""
+        too_long = f"; {lost:,} choices have no vector ({self.features.lacking})" if lost else ""
         return (f"{self.trained.model.method}: {each:,.0f} bytes of state per user{too_long}",)
 
     def _learnt(self, choices: Mapping[str, Sequence[Choice]]) -> UserStates:
@@ -184,18 +184,21 @@ class Personal(StatefulScorer[UserStates]):
         found = self.scores(read, [slate.user for _, slate in some])
         for (k, _), values, fits in zip(some, found.tolist(), read.usable.tolist(), strict=True):
             few = tuple(v if ok else None for v, ok in zip(values, fits, strict=True))
-            yield k, Scores(values=few, reasons=tuple(None if ok else "too long" for ok in fits))
+            why = self.features.lacking
+            yield k, Scores(values=few, reasons=tuple(None if ok else why for ok in fits))
 
     def vectors(self, slates: Sequence[Slate], size: int) -> ResponseVectors:
         """Return the vectors of slates of `size` candidates."""
         items = [item for slate in slates for item in items_of(slate)]
         table = self.features.table(items).reshape(len(slates), size, self.features.width)
-        asked = None
+        questions = None
         if self.trained.model.needs_prompts:
-            asked = self.features.prompts([items[k] for k in range(0, len(items), size)])
-        return ResponseVectors(
-            np.nan_to_num(table), asked, np.asarray(np.isfinite(table).all(axis=2))
-        )
+            questions = self.features.prompts([items[k] for k in range(0, len(items), size)])
+        usable = np.isfinite(table.sum(axis=2))
+        if questions is not None:
+            usable &= np.isfinite(questions.sum(axis=1))[:, None]
+            questions = np.nan_to_num(questions)
+        return ResponseVectors(np.nan_to_num(table), questions, usable)
 
     def scores(self, read: ResponseVectors, users: Sequence[str | None]) -> NDArray[np.float64]:
         """Return scores (slates × candidates) by a user's state each; NaN without a vector."""

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import logging
 import math
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import closing
-from itertools import count
-from typing import Any, NamedTuple
+from typing import Any
 
 from palate.engines.endpoints.rewards import FORMATS, Outputs, RewardInput
 from palate.engines.http import (
     HttpClient,
+    HttpOutcome,
     HttpRequest,
     HttpSettings,
     body_of,
     canonical,
     read_endpoint,
 )
+from palate.engines.http.groups import ask_groups
 from palate.errors import ModelError, SpecError
 from palate.prompts import prompt_hash, render
 from palate.records import (
@@ -40,19 +39,11 @@ EXAMPLE = "classifier:api:MODEL?base_url=http://HOST:8000&server=vllm"
 BATCH = 32
 """Responses in one request; more than text-embeddings-inference takes unless told."""
 SUSPECT = 8
-"""After so many single outputs that all lie between 0 and 1 the log says so: four pairs.
+"""After so many outputs that all lie between 0 and 1, or are one, the log says so: four pairs.
 
 Raw scores of a standard normal head do so in 2 of 10,000 sets."""
 PROBABILITIES = "probabilities came back where raw scores were asked"
 log = logging.getLogger(__name__)
-
-
-class ResponseRange(NamedTuple):
-    """The responses that one request asks for."""
-
-    slate: int
-    first: int
-    n: int
 
 
 class RewardServer:
@@ -86,7 +77,7 @@ class RewardServer:
             ledger=session.ledger,
             replies=session.replies,
         )
-        self._bounded = 0
+        self._first_scores: list[float] = []
         self.info = self._info(spec, server, http)
 
     def _local(
@@ -139,29 +130,13 @@ class RewardServer:
 
     def score_prepared(self, prepared: Sequence[Prepared]) -> Iterator[tuple[int, Scores]]:
         """Yield a slate's scores when its last response is scored, as `score`."""
-        under_way: dict[int, ResponseRange] = {}
-        sent = count()
-        parts: dict[int, dict[int, tuple[ResponseRange, Any]]] = defaultdict(dict)
-        missing: dict[int, int] = {}
-
-        def posts() -> Iterator[HttpRequest[list[Outputs]]]:
-            for k, read in enumerate(prepared):
-                texts = self._texts(read)
-                missing[k] = len(texts)
-                step = self.batch if self.local is not None else 1
-                for first in range(0, len(texts), step):
-                    some = texts[first : first + step]
-                    under_way[next(sent)] = ResponseRange(k, first, len(some))
-                    yield self._post(some)
-
-        with closing(self.client.ask(posts())) as outcomes:
-            for position, outcome in outcomes:
-                place = under_way.pop(position)
-                parts[place.slate][place.first] = (place, outcome)
-                missing[place.slate] -= place.n
-                if not missing[place.slate]:
-                    del missing[place.slate]
-                    yield place.slate, self._scores(parts.pop(place.slate))
+        step = self.batch if self.local is not None else 1
+        groups = (
+            [self._post(texts[first : first + step]) for first in range(0, len(texts), step)]
+            for texts in map(self._texts, prepared)
+        )
+        for k, outcomes in ask_groups(self.client, groups):
+            yield k, self._scores(outcomes, len(prepared[k].slate.candidates), step)
 
     def _post(self, texts: Sequence[RewardInput]) -> HttpRequest[list[Outputs]]:
         # A lone response in two texts goes twice: an embedding model then reads other tokens.
@@ -173,19 +148,14 @@ class RewardServer:
         body = body_of(self.format.body(self.client.settings.model, sent))
         return HttpRequest(self.format.path, body, read, used=self.format.used)
 
-    def _scores(self, parts: dict[int, tuple[ResponseRange, Any]]) -> Scores:
-        values: list[float | None] = []
-        reasons: list[str | None] = []
-        outage = False
-        for _, (place, outcome) in sorted(parts.items()):
-            outage |= outcome.outage
-            for j in range(place.n):
-                value, reason = None, outcome.failure
-                if outcome.value is not None:
-                    value, reason = self._pick(outcome.value[j])
-                values.append(value)
-                reasons.append(reason)
-        return Scores(values=tuple(values), reasons=tuple(reasons), outage=outage)
+    def _scores(self, outcomes: Sequence[HttpOutcome[list[Outputs]]], n: int, step: int) -> Scores:
+        picked: list[tuple[float | None, str | None]] = []
+        for outcome in outcomes:
+            some = min(step, n - len(picked))
+            missing = [(None, outcome.failure)] * some
+            picked += map(self._pick, outcome.value) if outcome.value is not None else missing
+        values, reasons = zip(*picked, strict=True)
+        return Scores(values=values, reasons=reasons, outage=any(it.outage for it in outcomes))
 
     def _pick(self, outputs: Outputs) -> tuple[float | None, str | None]:
         name = self._name(outputs)
@@ -194,8 +164,7 @@ class RewardServer:
             return None, "no finite number"
         if self.format.raw and len(numbers) > 1 and _sums_to_one(numbers):
             return None, PROBABILITIES
-        if len(numbers) == 1:
-            self._suspect(numbers[0])
+        self._suspect(*numbers)
         return outputs[name], None
 
     def _name(self, outputs: Outputs) -> str:
@@ -212,17 +181,24 @@ class RewardServer:
                 return name
         raise ModelError(f"{self.canonical}: no output {self.head!r} (there are: {names})")
 
-    def _suspect(self, value: float) -> None:
-        # One number shows nothing; only many of them look like a sigmoid's.
-        if self.format.raw and self._bounded >= 0:
-            self._bounded = self._bounded + 1 if 0 < value < 1 else -1
-            if self._bounded == SUSPECT:
-                log.warning(
-                    "%s: the first %d scores all lie between 0 and 1; check that the server "
-                    "sends raw scores, not probabilities (docs/reward_servers.md)",
-                    self.canonical,
-                    SUSPECT,
-                )
+    def _suspect(self, *numbers: float) -> None:
+        # One reward shows nothing; only many of them look like a sigmoid's, or a softmax's of one.
+        if len(self._first_scores) >= SUSPECT:
+            return
+        self._first_scores += numbers
+        least, most = min(self._first_scores), max(self._first_scores)
+        squashed = (
+            ["all lie between 0 and 1"] if self.format.raw and 0 <= least <= most <= 1 else []
+        )
+        words = [*squashed, *([f"are all {least:g}"] if least == most else [])]
+        if words and len(self._first_scores) >= SUSPECT:
+            log.warning(
+                "%s: the first %d scores %s; check that the server sends raw scores, not "
+                "probabilities (docs/reward_servers.md)",
+                self.canonical,
+                len(self._first_scores),
+                " and ".join(words),
+            )
 
     def _encoded(self, slate: Slate) -> list[Encoded]:
         assert self.local is not None

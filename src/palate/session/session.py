@@ -85,7 +85,7 @@ class Session:
         self.replies = None if self._cache is None else ReplyCache(self._cache)
         if self.replies is not None:
             self.replies.check("--cache")
-        self.ledger, self.engine = Ledger(max_cost), engine
+        self.ledger, self.engine = Ledger(max_cost, self.store.documents("endpoints")), engine
         self._models, self._folders = Residents(room), ModelFolders()
         self._readers: dict[tuple[object, ...], Reader] = {}
         self._embedders: dict[tuple[object, ...], Embedder] = {}

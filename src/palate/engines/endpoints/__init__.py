@@ -1,6 +1,5 @@
 """Requests to endpoints, and how their replies are read."""
 
-from palate.engines.endpoints.chat import read_reply
 from palate.engines.endpoints.sampling import Sampling, SamplingEndpoint, SamplingRequest
 
-__all__ = ["Sampling", "SamplingEndpoint", "SamplingRequest", "read_reply"]
+__all__ = ["Sampling", "SamplingEndpoint", "SamplingRequest"]

@@ -7,10 +7,9 @@ older form, `echo` with `logprobs`, is known to SGLang, llama-cpp-python and vLL
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from itertools import chain, count
+from itertools import chain
 from typing import Any, Literal, Unpack, cast
 
 from palate.engines.http import (
@@ -22,6 +21,8 @@ from palate.engines.http import (
     UnusableReply,
     body_of,
 )
+from palate.engines.http.groups import ask_groups
+from palate.engines.http.replies import first_choice
 from palate.errors import EndpointError
 from palate.records import Encoded
 from palate.specs import Spec
@@ -65,21 +66,20 @@ class PromptLogprobs:
         What does not fit the window, where it is known, is not sent. One small request goes first:
         raises `EndpointError` where the endpoint gives no such numbers.
         """
-        waiting = _Groups(groups, math.inf if window is None else window - WRITTEN)
-        with closing(self._ask(waiting.fitting())) as outcomes:
-            for position, outcome in outcomes:
-                waiting.take(position, outcome)
-                yield from waiting.whole()
-        yield from waiting.whole()  # groups of which nothing fits
+        longest = math.inf if window is None else window - WRITTEN
 
-    def _ask(self, sequences: Iterator[Encoded]) -> Generator[tuple[int, LogProbabilities]]:
-        first = next(sequences, None)
-        if first is None:
-            return
-        self._check(first)
-        posts = (self._post(each) for each in chain([first], sequences))
-        with closing(self.client.ask(posts)) as outcomes:
-            yield from outcomes
+        def sent(it: Encoded) -> HttpRequest[tuple[float, ...]] | LogProbabilities:
+            fits = len(it.ids) <= longest
+            return self._post(it) if fits else HttpOutcome(failure="too long")
+
+        rest, drawn = iter(groups), list[Sequence[Encoded]]()
+        for group in rest:
+            drawn.append(group)
+            if fitting := [it for it in group if len(it.ids) <= longest]:
+                self._check(fitting[0])
+                break
+        requests = (list(map(sent, group)) for group in chain(drawn, rest))
+        yield from ask_groups(self.client, requests)
 
     def _check(self, like: Encoded) -> None:
         if self._checked:
@@ -105,42 +105,6 @@ class PromptLogprobs:
         return HttpRequest("completions", body_of(body), read, WRITTEN)
 
 
-class _Groups:
-    """Groups of which some sequences are not answered yet."""
-
-    def __init__(self, groups: Iterable[Sequence[Encoded]], longest: float) -> None:
-        self.groups, self.longest = groups, longest
-        self._places: dict[int, tuple[int, int]] = {}
-        self._outcomes: dict[int, list[LogProbabilities | None]] = {}
-        self._whole: list[int] = []
-
-    def fitting(self) -> Iterator[Encoded]:
-        """Draw the groups and yield the sequences that fit, one after another."""
-        position = count()
-        for k, group in enumerate(self.groups):
-            fits = [len(sequence.ids) <= self.longest for sequence in group]
-            self._outcomes[k] = [None if fit else HttpOutcome(failure="too long") for fit in fits]
-            if not any(fits):
-                self._whole.append(k)
-            for j, sequence in enumerate(group):
-                if fits[j]:
-                    self._places[next(position)] = k, j
-                    yield sequence
-
-    def take(self, position: int, outcome: LogProbabilities) -> None:
-        """Put what came of a sequence in its place."""
-        k, j = self._places.pop(position)
-        self._outcomes[k][j] = outcome
-        if None not in self._outcomes[k]:
-            self._whole.append(k)
-
-    def whole(self) -> Iterator[tuple[int, list[LogProbabilities]]]:
-        """Yield the groups that are whole, each once."""
-        while self._whole:
-            k = self._whole.pop()
-            yield k, [outcome for outcome in self._outcomes.pop(k) if outcome is not None]
-
-
 def read_form(spec: Spec) -> Form:
     """Return the form of request that a spec names by `?form=`; raises `SpecError`."""
     return cast(Form, spec.choice("form", FORMS, FORMS[0]))
@@ -148,7 +112,7 @@ def read_form(spec: Spec) -> Form:
 
 def read_field(completion: Any, ids: list[int], start: int) -> tuple[float, ...]:
     """Read vLLM's `prompt_logprobs`: of each token a map from its id."""
-    listed = completion["choices"][0].get("prompt_logprobs")
+    listed = first_choice(completion).get("prompt_logprobs")
     if listed is None:
         raise UnusableReply("the reply has no prompt_logprobs")
     _check_count(len(listed), len(ids), 0)
@@ -160,7 +124,7 @@ def read_field(completion: Any, ids: list[int], start: int) -> tuple[float, ...]
 
 def read_echo(completion: Any, ids: list[int], start: int) -> tuple[float, ...]:
     """Read `logprobs` of a completion that begins with its prompt."""
-    listed = (completion["choices"][0].get("logprobs") or {}).get("token_logprobs")
+    listed = (first_choice(completion).get("logprobs") or {}).get("token_logprobs")
     if listed is None:
         raise UnusableReply("the reply has no logprobs")
     _check_count(len(listed), len(ids), WRITTEN)

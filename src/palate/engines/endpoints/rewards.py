@@ -51,9 +51,17 @@ class Format(NamedTuple):
     def read(self, reply: Any, texts: Sequence[RewardInput]) -> list[Outputs]:
         """Return each text's numbers; raises `UnusableReply` where they are of other texts."""
         outputs = self.outputs(reply)
-        check_count(outputs, len(texts))
-        if self.in_two:
-            check_tokens(self.used(reply), sum(len(text.ids) for text in texts))
+        if len(outputs) != len(texts):
+            raise UnusableReply(
+                f"the reply holds {len(outputs)} results for {len(texts)} responses"
+            )
+        used, here = self.used(reply), sum(len(text.ids) for text in texts)
+        fewer = used is not None and 0 < used[0] < here  # a prompt was cut
+        if fewer or (self.in_two and (used is None or used[0] != here)):
+            there = "an unknown number of" if used is None else used[0]
+            raise UnusableReply(
+                f"the server read {there} tokens, and the model's are {here}; {IN_IDS}"
+            )
         return outputs
 
 
@@ -68,20 +76,15 @@ def _vllm_body(model: str, texts: Sequence[RewardInput], **more: object) -> dict
     return {**body, **more, "use_activation": False}
 
 
-def _vllm_outputs(field: str, reply: Any) -> list[Outputs]:
+def _openai_outputs(field: str, reply: Any) -> list[Outputs]:
     rows = sorted(_list(reply["data"]), key=lambda row: int(row["index"]))
-    return [_numbered(row[field]) for row in rows]
+    return [_numbered([row[field]] if field == "score" else row[field]) for row in rows]
 
 
 def _score_body(model: str, texts: Sequence[RewardInput]) -> dict[str, Any]:
     prompt = texts[0].prompt
     responses = [text.closed.removeprefix(prompt) for text in texts]
     return {"model": model, "text_1": prompt, "text_2": responses, "use_activation": False}
-
-
-def _score_outputs(reply: Any) -> list[Outputs]:
-    rows = sorted(_list(reply["data"]), key=lambda row: int(row["index"]))
-    return [{"0": float(row["score"])} for row in rows]
 
 
 def _sglang_body(_: str, texts: Sequence[RewardInput]) -> dict[str, Any]:
@@ -124,16 +127,18 @@ def _openrlhf_outputs(reply: Any) -> list[Outputs]:
 FORMATS: Mapping[str, Format] = {
     # vLLM calls the field `probs` whatever was asked for.
     "vllm": Format(
-        "classify", _vllm_body, partial(_vllm_outputs, "probs"), usage, takes_messages=True
+        "classify", _vllm_body, partial(_openai_outputs, "probs"), usage, takes_messages=True
     ),
     "vllm-pooling": Format(
         "pooling",
         partial(_vllm_body, task="classify", encoding_format="float"),
-        partial(_vllm_outputs, "data"),
+        partial(_openai_outputs, "data"),
         usage,
         takes_messages=True,
     ),
-    "vllm-score": Format("score", _score_body, _score_outputs, usage, in_two=True),
+    "vllm-score": Format(
+        "score", _score_body, partial(_openai_outputs, "score"), usage, in_two=True
+    ),
     "sglang": Format("classify", _sglang_body, _sglang_outputs, _sglang_used),
     "tei": Format("predict", _tei_body, _tei_outputs),
     # The server may have been told to normalise, so its numbers are not known to be raw.
@@ -149,16 +154,3 @@ def _list(value: Any) -> list[Any]:
     if not isinstance(value, list):
         raise TypeError("no list")
     return value
-
-
-def check_count(outputs: Sequence[Outputs], asked: int) -> None:
-    """Raise `UnusableReply` where the reply does not hold one result per text."""
-    if len(outputs) != asked:
-        raise UnusableReply(f"the reply holds {len(outputs)} results for {asked} responses")
-
-
-def check_tokens(used: tuple[int, int] | None, here: int) -> None:
-    """Raise `UnusableReply` where the server read another number of tokens, or does not say."""
-    there = "an unknown number of" if used is None else used[0]
-    if there != here:
-        raise UnusableReply(f"the server read {there} tokens, and the model's are {here}; {IN_IDS}")

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from functools import partial
 from typing import Any, NamedTuple
 
-from palate.engines.endpoints.chat import (
-    LONG_REPLY,
-    ChatEndpoint,
-    Reply,
-    failed,
-    is_whole,
-    read_choice,
-)
-from palate.engines.http import AllRefused, FailedReply, HttpRequest, body_of
+from palate.engines.endpoints.chat import ChatEndpoint, failed
+from palate.engines.http import AllRefused, HttpRequest, Refusal
+from palate.engines.http.replies import Reply
 from palate.records import Message
 from palate.seeding import digest
 
@@ -54,13 +47,30 @@ class SamplingEndpoint(ChatEndpoint):
         Raises `EndpointError` where going on is pointless, as `HttpClient.ask` does.
         """
         missing: dict[int, list[int]] = {k: list(one.numbers) for k, one in enumerate(draws)}
-        try:
-            yield from self._round(draws, missing, alone=False)
-        except AllRefused as error:
-            if error.refusal.field not in ("n", "") or max(map(len, missing.values())) == 1:
-                raise  # it is not for their number
-        if missing:
-            yield from self._round(draws, missing, alone=True)
+        for alone in (False, True):
+            seeded = True
+            while missing and seeded:  # where seed is refused, once more without
+                seeded = self.sends_seed
+                try:
+                    yield from self._round(draws, missing, alone=alone)
+                except AllRefused as error:
+                    several = not alone and max(map(len, missing.values())) > 1
+                    unseeded = seeded and self._refuses_seed(error.refusal)
+                    if not unseeded and not (several and error.refusal.field in ("n", "")):
+                        raise
+                seeded = seeded and not self.sends_seed
+
+    @property
+    def sends_seed(self) -> bool:
+        """Whether requests bear a seed: not where the server has refused it."""
+        return not self.client.ledger.notes(self.settings.place).get("seed")
+
+    def _refuses_seed(self, refusal: Refusal | None) -> bool:
+        if refusal is None or refusal.field != "seed":
+            return False
+        text = f"{self.settings.model} refuses seed, and samples are drawn without"
+        self.client.ledger.note(self.settings.place, "seed", text)
+        return True
 
     def _round(
         self, draws: Sequence[SamplingRequest], missing: dict[int, list[int]], *, alone: bool
@@ -71,15 +81,18 @@ class SamplingEndpoint(ChatEndpoint):
             for k, numbers in missing.items()
             for some in ([[one] for one in numbers] if alone else _cut(numbers))
         ]
-        posts = (self._sampling_post(draws[k], some) for k, some in requests)
+        seeded = self.sends_seed
+        posts = (self._drawing(draws[k], some) for k, some in requests)
         with closing(self.client.ask(posts)) as outcomes:
             for at, outcome in outcomes:
                 k, wanted = requests[at]
                 replies = outcome.value
                 if replies is None:
+                    if seeded and self._refuses_seed(outcome.refusal):
+                        continue
                     if len(wanted) > 1 and not outcome.outage:
                         continue  # perhaps `n` is refused: each will be asked for alone
-                    replies = (failed(outcome),) * len(wanted)
+                    replies = [failed(outcome)] * len(wanted)
                 for number, reply in zip(wanted, replies, strict=False):
                     if reply.outage and outcome.value is not None:
                         continue  # one of several in which the server failed
@@ -88,41 +101,17 @@ class SamplingEndpoint(ChatEndpoint):
                 if not missing[k]:
                     del missing[k]
 
-    def _sampling_post(
-        self, draw: SamplingRequest, numbers: list[int]
-    ) -> HttpRequest[tuple[Reply, ...]]:
-        body = self._body(draw.messages, draw.how.max_tokens)
-        seed = digest("sample", draw.how.seed, body["messages"], numbers[0])
+    def _drawing(self, draw: SamplingRequest, numbers: list[int]) -> HttpRequest[list[Reply]]:
+        how, fields = draw.how, dict[str, Any]()
         if self.settings.sends_temperature:
-            body |= {"temperature": draw.how.temperature, "top_p": draw.how.top_p}
-        body["seed"] = int(seed[:7], 16)
+            fields |= {"temperature": how.temperature, "top_p": how.top_p}
+        if self.sends_seed:
+            plain = [{"role": m.role, "content": m.content} for m in draw.messages]
+            fields["seed"] = int(digest("sample", how.seed, plain, numbers[0])[:7], 16)
         if len(numbers) > 1:
-            body["n"] = len(numbers)
-        read = partial(read_choices, most=len(numbers))
-        return HttpRequest(
-            "chat/completions",
-            body_of(body),
-            read,
-            draw.how.max_tokens * len(numbers),
-            keeps=are_whole,
-            streams=draw.how.max_tokens >= LONG_REPLY,
-        )
-
-
-def read_choices(completion: Any, most: int) -> tuple[Reply, ...] | None:
-    """Read a completion's choices, at most so many; None where there is none.
-
-    Raises `FailedReply` where the server failed in all of them.
-    """
-    replies = tuple(map(read_choice, completion["choices"][:most]))
-    if replies and all(reply.outage for reply in replies):
-        raise FailedReply(replies[0].failure)
-    return replies or None
-
-
-def are_whole(replies: tuple[Reply, ...]) -> bool:
-    """Tell whether replies may be kept: not where one of them failed."""
-    return all(map(is_whole, replies))
+            fields["n"] = len(numbers)
+        request = self._request(draw.messages, how.max_tokens, fields, len(numbers))
+        return request if "seed" in fields else request._replace(number=numbers[0])
 
 
 def _cut(numbers: list[int]) -> Iterator[list[int]]:

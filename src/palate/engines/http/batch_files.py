@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from palate.data.jsonl import read_jsonl
-from palate.engines.http.refusals import one_line, read_refusal, status_within
+from palate.engines.http.refusals import one_line, read_refusal
+from palate.engines.http.replies import why_not_kept
 from palate.engines.http.transport import body_of
 from palate.errors import DataError, UsageError, writing
 from palate.files import whole_file
@@ -99,7 +100,7 @@ def _is_ours(path: Path) -> bool:
 
 
 def keep_replies(files: Sequence[Path], cache: Documents) -> tuple[int, Counter[str]]:
-    """Keep the replies of status 200; return how many, and why the other requests have none.
+    """Keep the whole replies of status 200; return how many, and why the others are none.
 
     A request that failed in one file may have come in another. Raises `DataError`, before anything
     is kept, for a line that is no reply, and for two different replies to one request.
@@ -141,6 +142,4 @@ def _reply(response: Any, error: Any) -> bytes | str:
     if status != 200:
         number = status if isinstance(status, int) else 0
         return read_refusal(number, body_of(body or error)).reason
-    if not isinstance(body, dict) or status_within(body) is not None:
-        return "HTTP 200 without a reply"
-    return body_of(body)
+    return why_not_kept(body) or body_of(body)

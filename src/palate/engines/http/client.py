@@ -15,6 +15,7 @@ from palate.engines.http.concurrency import ConcurrencyLimit
 from palate.engines.http.events import IN_ONE_PIECE, NoStream, is_stream, streamed_body, whole_reply
 from palate.engines.http.ledger import Ledger, Prices
 from palate.engines.http.loop import LoopThread
+from palate.engines.http.prompt_counts import count_of
 from palate.engines.http.rate_limit import Clock, RateLimit
 from palate.engines.http.refusals import (
     ANOTHER_WAY,
@@ -25,6 +26,7 @@ from palate.engines.http.refusals import (
     Refusal,
     lacking,
     models_in,
+    one_line,
     read_refusal,
     status_within,
 )
@@ -32,11 +34,9 @@ from palate.engines.http.reply_cache import ReplyCache
 from palate.engines.http.request import (
     NOT_SENT,
     AllRefused,
-    FailedReply,
     HttpOutcome,
     HttpRequest,
     Retry,
-    UnusableReply,
 )
 from palate.engines.http.settings import HttpSettings, check_url, read_key
 from palate.engines.http.silence import Silence
@@ -58,6 +58,10 @@ TEMPLATE = 256
 AHEAD = 4
 """Requests drawn at a time, for each that may be under way."""
 FREE = Decimal(0)
+CUT = (
+    "%s: prompts are cut: prompt_tokens is %d for %d letters; let the server read more (Ollama: "
+    "OLLAMA_CONTEXT_LENGTH), or show less"
+)
 CAPPED = "not asked: the cost cap is reached"
 log = logging.getLogger(__name__)
 
@@ -117,6 +121,7 @@ class HttpClient:
         are all refused for one reason (`AllRefused`). Such refusals are not yielded before.
         """
         refused: list[tuple[int, HttpOutcome[T]]] = []
+        held: list[tuple[int, HttpOutcome[T]]] = []
         with LoopThread() as thread:
             thread.wait(self.open())
             try:
@@ -128,6 +133,9 @@ class HttpClient:
                         if outcome.refusal is not None and not self._first.over:
                             refused.append((position, outcome))
                             continue
+                        if outcome.doubt is not None:
+                            held.append((position, outcome))
+                            continue
                         yield from refused
                         refused.clear()
                         yield position, outcome
@@ -138,6 +146,8 @@ class HttpClient:
             url = self.settings.base_url
             log.warning("%s: %s; the server says: %s", url, last.reason, last.words)
         yield from refused
+        for position, outcome in held:
+            yield position, self._settled(outcome)
 
     async def open(self) -> None:
         """Begin in this event loop."""
@@ -160,11 +170,12 @@ class HttpClient:
     async def request(self, post: HttpRequest[T]) -> HttpOutcome[T]:
         """Ask until there is an answer, a refusal, or no attempt left."""
         url = (self.settings.root + post.path).encode()
-        key = hashlib.sha256(url + b"\n" + post.body).hexdigest()  # the body names the model
+        number = b"\n%d" % post.number if post.number else b""
+        key = hashlib.sha256(url + b"\n" + post.body + number).hexdigest()  # it names the model
         if self.replies is not None:
             earlier = await asyncio.to_thread(self.replies.get, key)
-            outcome = None if earlier is None else _read(post, _parse(earlier))
-            if isinstance(outcome, HttpOutcome) and _may_stay(post, outcome):
+            outcome = None if earlier is None else self._read(post, _parse(earlier))
+            if isinstance(outcome, HttpOutcome) and post.may_stay(outcome):
                 self.ledger.cached += 1
                 return outcome
             if self.replies.requests is not None:
@@ -223,13 +234,44 @@ class HttpClient:
         if status != 200:
             return await self._refused(status, answer, ticket)
         self._concurrency.went_well(ticket)
-        read = _read(post, reply)
+        read = self._read(post, reply)
         if isinstance(read, Retry):
             return read if read.reason else Retry(f"the reply was no {self._noun}")
         self._first.over = True
-        if self.replies is not None and _may_stay(post, read):
+        if self.replies is not None and post.may_stay(read):
+            if read.doubt is not None:
+                return read._replace(doubt=(*read.doubt[:2], key, answer.body))
             await asyncio.to_thread(self.replies.put, key, answer.body)
         return read
+
+    def _read(self, post: HttpRequest[T], parsed: Any) -> HttpOutcome[T] | Retry:
+        # What the server says of a reply is compared with what was asked.
+        read, settings = post.outcome(parsed), self.settings
+        if isinstance(read, Retry) or read.value is None or not isinstance(parsed, dict):
+            return read
+        if isinstance(answered := parsed.get("model"), str):
+            same = answered in ("", settings.model)
+            text = f"{settings.model} was asked, and {one_line(answered, 80)} answered"
+            self.ledger.note(settings.place, "model", "" if same else text)
+        if (count := count_of(post.body, parsed.get("usage"), post.used(parsed))) is None:
+            return read
+        counts = self.ledger.counts[f"{post.path} {settings.place}"]
+        counts.add(count)
+        read = read._replace(doubt=(counts, count, "", b""))
+        return read if count.doubtful else self._settled(read)
+
+    def _settled(self, outcome: HttpOutcome[T]) -> HttpOutcome[T]:
+        # What was held back goes on where all counts together show no cut.
+        assert outcome.doubt is not None
+        counts, count, key, body = outcome.doubt
+        if not counts.cut(count):
+            if body and self.replies is not None:
+                self.replies.put(key, body)
+            return outcome._replace(doubt=None)
+        if not counts.warned:
+            counts.warned = True
+            log.warning(CUT, self.settings.base_url, count.tokens, count.letters)
+        return HttpOutcome(failure=f"the server cut the prompt (prompt_tokens {count.tokens})")
 
     @contextmanager
     def _on_its_way(self) -> Iterator[Trip]:
@@ -295,7 +337,8 @@ class HttpClient:
         where = f"model {self.settings.model}, key from ${self.settings.key_env}"
         if refusal.spent:
             reason = f"HTTP {status}, {refusal.spent}: the account may spend no more"
-            await self._stop(EndpointError(f"{self.settings.base_url}: {reason} ({where})"))
+            words = f"; the server says: {refusal.words}" if refusal.words else ""
+            await self._stop(EndpointError(f"{self.settings.base_url}: {reason} ({where}){words}"))
         if status in REFUSED or (refusal.no_model and status not in RETRIED):
             reason = f"HTTP {status}, {REFUSED.get(status, REFUSED[404])}"
             await self._stop(
@@ -353,21 +396,3 @@ def _parse(body: bytes) -> Any:
         return json.loads(body)
     except (ValueError, RecursionError):
         return None
-
-
-def _read(post: HttpRequest[T], said: Any) -> HttpOutcome[T] | Retry:
-    if status_within(said) is not None:
-        return Retry("")
-    try:
-        value = post.read(said)
-    except UnusableReply as error:
-        return HttpOutcome(failure=str(error))
-    except FailedReply as error:
-        return Retry(str(error))
-    except (ValueError, KeyError, IndexError, TypeError, AttributeError):
-        return Retry("")
-    return Retry("") if value is None else HttpOutcome(value)
-
-
-def _may_stay(post: HttpRequest[T], outcome: HttpOutcome[T]) -> bool:
-    return outcome.value is not None and post.keeps(outcome.value)

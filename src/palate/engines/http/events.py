@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from palate.engines.http.replies import ending_of
 from palate.engines.http.transport import HttpResponse, TransportFailure, body_of
 
 WAYS = (b',"stream":true,"stream_options":{"include_usage":true}}', b',"stream":true}')
@@ -43,7 +44,7 @@ def whole_reply(answer: HttpResponse) -> HttpResponse:
         parsed = [json.loads(event) for event in events if event != DONE]
         error = next((e for e in parsed if e.get("error") and not e.get("choices")), None)
         completion = _completion(parsed) if error is None else {"error": error["error"]}
-        ends = [choice["finish_reason"] for choice in completion.get("choices", [])]
+        ends = [ending_of(choice["finish_reason"]) for choice in completion.get("choices", [])]
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError) as broken:
         raise TransportFailure("a stream that cannot be read") from broken
     if error is None and DONE not in events and (None in ends or not ends):
@@ -88,7 +89,7 @@ def _completion(chunks: list[Any]) -> dict[str, Any]:
             for name, value in (part.get("logprobs") or {}).items():
                 _append(choice.setdefault("logprobs", {}), name, value)
             for name in part.keys() - {"index", "delta", "logprobs"}:
-                if part[name] is not None:
+                if ending_of(part[name]) if name == "finish_reason" else part[name] is not None:
                     choice[name] = part[name]
     completion["object"] = "chat.completion"
     completion["choices"] = [choices[at] for at in sorted(choices)]

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import Decimal
 
+from palate.engines.http.prompt_counts import PromptCounts
+from palate.seeding import digest
+from palate.stores import Documents
+
 MINUTE = 60.0
+log = logging.getLogger(__name__)
 
 
 class Prices:
@@ -30,13 +36,17 @@ class Ledger:
     Each request first reserves the most it can cost; so what was spent never passes the cap.
     """
 
-    def __init__(self, max_cost: float | None = None) -> None:
-        self.max_cost = max_cost
+    def __init__(self, max_cost: float | None = None, documents: Documents | None = None) -> None:
+        self.max_cost, self._documents = max_cost, documents
         self.requests = self.cached = self._under_way = 0
         self._cap = None if max_cost is None else Decimal(str(max_cost))
         self._spent = self._reserved = Decimal(0)
         self.ways: dict[str, int] = {}
         """How servers are asked for long replies, by their root: see `events.WAYS`."""
+        self.counts: defaultdict[str, PromptCounts] = defaultdict(PromptCounts)
+        """What servers read of prompts, by model and path."""
+        self._notes: dict[str, dict[str, str]] = {}
+        self._told: dict[tuple[str, str], str] = {}
         self._wanted = self._on_their_way = self._replies = self._tokens = 0
         self._began: float | None = None
         self._lately: deque[tuple[int, int]] = deque()  # of each second, its replies
@@ -48,6 +58,28 @@ class Ledger:
     def spent(self) -> float:
         """USD."""
         return float(self._spent)
+
+    def note(self, place: str, kind: str, text: str = "") -> None:
+        """Keep what runs must tell of a model at a place, so that a recalled run tells it too.
+
+        It is said once; "" takes back what an earlier session kept.
+        """
+        with self._lock:
+            notes = self.notes(place)
+            if self._told.setdefault((place, kind), "") or text == notes.get(kind, ""):
+                return
+            self._told[place, kind] = notes[kind] = text
+            if self._documents is not None:
+                self._documents.put_json(digest("notes", place), notes)
+        if text:
+            log.warning("%s: %s", place.split(maxsplit=1)[0], text)
+
+    def notes(self, place: str) -> dict[str, str]:
+        """Return what is noted of a model by kind, in this session or before it."""
+        if place not in self._notes:
+            kept = self._documents and self._documents.get_json(digest("notes", place))
+            self._notes[place] = kept or {}
+        return self._notes[place]
 
     def reserve(self, most: Decimal) -> bool:
         """Set aside the most that one request can cost; False where the cap would be passed.

@@ -19,8 +19,13 @@ SPENT = {
     "insufficient_credits",
     "payment_required",
     "arrearage",
+    *("1113", "1304", "1308", "1309", "1310"),  # Zhipu's
 }
 """Codes of an account that may spend no more: waiting helps no request."""
+NO_MORE = re.compile(
+    r"PerDay|free-models-per-day|daily (quota|limit)|insufficient balance|余额不足", re.IGNORECASE
+)
+"""Words of such an account where no code tells; quotas by the minute are none."""
 NO_MODEL = re.compile(
     r"model\b.{0,80}\bnot (exist|found)|not a valid model|(invalid|unknown)[ _]model", re.IGNORECASE
 )
@@ -32,7 +37,7 @@ OF_ONE_REQUEST = {
     "invalid_prompt",
 }
 """Codes that speak of one request's text, and say nothing of the others."""
-TOO_LARGE = 413
+TOO_LARGE, TOO_MANY = 413, 429
 FIELDS = (
     "temperature",
     "max_completion_tokens",
@@ -45,7 +50,7 @@ FIELDS = (
 )
 """Fields of our requests, by which a server may name what it refuses."""
 NAMED = re.compile(
-    r"(?:^|['\"`.\[]|\b(?:parameter|param|field|argument)s?:?\s+)"
+    r"(?:^|['\"`.\[]|->\s*|\b(?:(?:parameter|param|field|argument|input|key)s?:?|supports?)\s+)"
     rf"({'|'.join(FIELDS)})(?![\w-])|\b(max_completion_tokens|max_tokens|top_logprobs|top_p)\b",
     re.IGNORECASE,
 )
@@ -99,8 +104,8 @@ def read_refusal(status: int, body: bytes, key: str = "") -> Refusal:
     words = one_line(said.replace(key, "…") if key else said)
     codes = _codes(error)
     spent = next((code.lower() for code in codes if code.lower() in SPENT), "")
-    if status == NO_CREDIT:
-        spent = spent or "no credit"
+    if status == NO_CREDIT or (status == TOO_MANY and NO_MORE.search(text)):
+        spent = spent or "no credit or quota left"
     if status == TOO_LARGE or TOO_LONG.search(text):
         reason = f"HTTP {status}: too long for the endpoint"
         return Refusal(reason, spent, words=words, of_one_request=True)
@@ -119,16 +124,20 @@ def read_refusal(status: int, body: bytes, key: str = "") -> Refusal:
 def _error_of(body: bytes) -> Any:
     """Return the error that a body holds, a mapping or a text; None where it is none."""
     try:
-        said = json.loads(body)
+        parsed = json.loads(body)
     except (ValueError, RecursionError):
         return None
-    error = said.get("error") if isinstance(said, dict) else None
-    return error if isinstance(error, dict) or (isinstance(error, str) and error) else said
+    if isinstance(parsed, list) and len(parsed) == 1:  # as Google writes it
+        (parsed,) = parsed
+    error = parsed.get("error") if isinstance(parsed, dict) else None
+    return error if isinstance(error, dict) or (isinstance(error, str) and error) else parsed
 
 
 def status_within(reply: Any) -> int | None:
     """Return the status of an error that came as HTTP 200; None where the reply holds none."""
     error = reply.get("error") if isinstance(reply, dict) else None
+    if isinstance(reply, dict) and reply.get("object") == "error":
+        error = error or reply
     if not error:
         return None
     code = error.get("code") if isinstance(error, dict) else None

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from palate.engines.http.refusals import Refusal
+from palate.engines.http.prompt_counts import Count, PromptCounts
+from palate.engines.http.refusals import Refusal, status_within
 from palate.engines.http.transport import usage
 from palate.errors import EndpointError
 
@@ -49,6 +50,30 @@ class HttpRequest(NamedTuple, Generic[T]):
     """Whether what was read may stay in the cache."""
     streams: bool = False
     """Whether the reply may be long, and is asked for as a stream where the server can."""
+    number: int = 0
+    """Tells apart requests that ask the same and want other replies."""
+
+    def outcome(self, said: Any) -> HttpOutcome[T] | Retry:
+        """Return what a reply's JSON is to this request."""
+        if status_within(said) is not None:
+            return Retry("")
+        try:
+            value = self.read(said)
+        except UnusableReply as error:
+            return HttpOutcome(failure=str(error))
+        except FailedReply as error:
+            return Retry(str(error))
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError):
+            return Retry("")
+        return Retry("") if value is None else HttpOutcome(value)
+
+    def may_stay(self, outcome: HttpOutcome[T]) -> bool:
+        """Tell whether a reply may be kept for good."""
+        return outcome.value is not None and self.keeps(outcome.value)
+
+
+Doubt = tuple[PromptCounts, Count, str, bytes]
+"""Of a prompt that others may show to be cut; key and body of its reply where it is not kept."""
 
 
 class HttpOutcome(NamedTuple, Generic[T]):
@@ -60,6 +85,8 @@ class HttpOutcome(NamedTuple, Generic[T]):
     """The endpoint did not answer: asking again later may help, unlike after a refusal."""
     refusal: Refusal | None = None
     """What the server refused, where it did."""
+    doubt: Doubt | None = None
+    """Where its prompt has doubtfully few tokens: it waits for others, and is not kept before."""
 
 
 class Retry(NamedTuple):

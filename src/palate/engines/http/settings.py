@@ -66,6 +66,11 @@ class HttpSettings(Record):
         """The base URL, ending in a slash."""
         return self.base_url.rstrip("/") + "/"
 
+    @property
+    def place(self) -> str:
+        """What is noted of the model is kept by."""
+        return f"{self.root} {self.model}"
+
 
 def read_endpoint(spec: Spec, model: str, options: Iterable[str], example: str) -> HttpSettings:
     """Return where a spec's endpoint is and how it may be used.
