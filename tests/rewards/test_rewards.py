@@ -16,9 +16,10 @@ from palate.answers.scores import NOTHING_SHOWN
 from palate.benchmarks import Dataset
 from palate.errors import DataError, UsageError
 from palate.learning.personal import fit
+from palate.marks import OPEN_THOUGHT
 from palate.records import NO_STRANGER, Choice, Post, ScorerInfo, Scores, Settings, User
 from palate.rewards import EMPTY, RatedResponse, RewardRequest, Scale
-from palate.rewards.completions import NO_MESSAGE, OPEN_THOUGHT
+from palate.rewards.completions import NO_MESSAGE
 from palate.rewards.reward import FEW_RATINGS, NO_ROW, NO_STATE
 from palate.session import default_session
 

@@ -7,7 +7,9 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palate.serve.texts import ENDS, LEAST, overlap, response_in, without_end
+from palate.serve.texts import LEAST, overlap, response_in, without_end
+
+ENDS = ("<|im_end|>", "<|eot_id|>", "<|end|>", "<end_of_turn>", "<eos>", "</s>", "<pad>", "[PAD]")
 
 letters = st.text(st.sampled_from("ab"), max_size=12)
 

@@ -50,6 +50,10 @@ class PairwiseJudge:
             log_odds=self.verdict == "logits",
         )
 
+    def notes(self) -> tuple[str, ...]:
+        """Say what texts were broken."""
+        return self.answers.notes()
+
     def prepare(self, slate: Slate, dropped: int | None = None) -> Prepared:
         """Cut what is shown to the model's window, beside the two longest responses."""
         if len(slate.candidates) < 2:

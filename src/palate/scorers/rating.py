@@ -41,6 +41,10 @@ class Rating:
             f"rating {verdict} {self.low}-{self.high}", prompt_hash("about.jinja", "rating.jinja")
         )
 
+    def notes(self) -> tuple[str, ...]:
+        """Say what texts were broken."""
+        return self.answers.notes()
+
     def prepare(self, slate: Slate, dropped: int | None = None) -> Prepared:
         """Cut what is shown to the model's window."""
         return self.answers.fit(slate, self._prompts, dropped)

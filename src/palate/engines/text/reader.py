@@ -13,9 +13,9 @@ import numpy as np
 
 from palate.engines.text.chat_template import HELLO, ChatTemplate
 from palate.engines.text.template_source import CLOCK, DATED, may_name
-from palate.engines.text.thoughts import THOUGHT, before_thought
 from palate.engines.text.token_bound import tokens_per_byte
-from palate.errors import LoadError, first_line
+from palate.errors import LoadError, ModelError, first_line
+from palate.marks import THOUGHT, prompt_end
 from palate.models import (
     ModelFolder,
     choose_device,
@@ -112,7 +112,7 @@ class Reader:
         """What stands before an answer where the template would think first; else nothing."""
         if self.settings.chat_template is None and not may_name(self.tokenizer_folder, THOUGHT):
             return ()
-        plain = before_thought(self.template.text(HELLO, generation=True))
+        plain = prompt_end(self.template.text(HELLO, generation=True)).bare
         closed = self.template.answer_text(HELLO)
         return () if closed == plain else (closed.removeprefix(plain),)
 
@@ -147,13 +147,43 @@ class Reader:
 
     @cached_property
     def ends(self) -> frozenset[int]:
-        """The ids that end a reply, by the model's generation settings."""
+        """The ids that end a reply, as `reply_ends` takes them together."""
+        try:
+            template = self.template
+        except ModelError:  # it has none
+            template = None
+        return reply_ends(self._settings_of_generation, self.tokenizer, template)
+
+    @cached_property
+    def _settings_of_generation(self) -> Any:
         made = import_transformers().GenerationConfig
         try:
-            ends = made.from_pretrained(self.folder).eos_token_id
+            return made.from_pretrained(self.folder)
         except OSError:  # a folder without such settings
-            ends = made.from_model_config(self._load("AutoConfig")).eos_token_id
-        return frozenset(ends if isinstance(ends, list) else [ends]) - {None}
+            return made.from_model_config(self._load("AutoConfig"))
+
+    @property
+    def broken_notes(self) -> tuple[str, ...]:
+        """Say how many texts that were read so far spelt a mark of the model."""
+        n = len(template.broken) if (template := self.__dict__.get("template")) else 0
+        texts = "1 text spells a mark" if n == 1 else f"{n:,} texts spell marks"
+        return (f"{self.reference}: {texts} of the model, broken by a zero-width space",) * bool(n)
+
+    @cached_property
+    def end_details(self) -> dict[str, str]:
+        """The tokens that end a reply beside those of the generation settings; empty for most."""
+        more = sorted(self.ends - ids_of(self._settings_of_generation.eos_token_id))
+        tokens = self.tokenizer.convert_ids_to_tokens(more)
+        return {"ends": " ".join(tokens)} if more else {}
+
+    @property
+    def end_notes(self) -> tuple[str, ...]:
+        """Say so where a reply ends at a token that the generation settings do not name."""
+        return tuple(
+            f"{self.reference}: a reply also ends at {ends}, by tokenizer and chat template; the "
+            "generation settings do not name it"
+            for ends in self.end_details.values()
+        )
 
     @cached_property
     def frame(self) -> int:
@@ -213,6 +243,19 @@ class Reader:
         except Exception as error:  # what a broken folder raises is anybody's guess
             named = f"{self.noun}{self.reference}"
             raise LoadError(f"{named}: cannot be loaded ({first_line(error)})") from error
+
+
+def ids_of(ends: Any) -> frozenset[int]:
+    """Return the ids of an `eos_token_id`: a number, a list or None."""
+    return frozenset(ends if isinstance(ends, list) else [ends]) - {None}
+
+
+def reply_ends(settings: Any, tokenizer: Any, template: ChatTemplate | None) -> frozenset[int]:
+    """Return the ids that end a reply: of generation settings, tokenizer and chat template."""
+    ends = ids_of(settings.eos_token_id)
+    if tokenizer is not None:
+        ends |= ids_of(tokenizer.eos_token_id)
+    return ends if template is None else ends | template.ends_beside(ends)
 
 
 def vocabulary_of(tokenizer: Any) -> str:
