@@ -197,5 +197,5 @@ def thoughts_among(tokens: Iterable[str]) -> frozenset[str]:
 
 def end_at(text: str, stop: int) -> int:
     """Return where the token begins that ends a turn right there; -1 where there is none."""
-    start = max(text.rfind(bracket, max(0, stop - LONGEST_END), stop) for bracket in "<[")
+    start = max(text.rfind(bracket, max(0, stop - LONGEST_END), stop - 1) for bracket in "<[")
     return start if start >= 0 and END.fullmatch(text, start, stop) else -1

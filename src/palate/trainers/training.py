@@ -48,9 +48,7 @@ def train_policy(plan: TrainingPlan, folder: Path, start: Start, *, tensorboard:
     """
     base = load_policy(plan.model, plan.policy.spec, plan.recipe.seed, plan.settings)
     template_of_model = base.tokenizer.chat_template
-    base.tokenizer.chat_template = base.template.answering  # TRL asks as best-of-n asks
-    settings = base.model.generation_config
-    settings.eos_token_id = sorted(reply_ends(settings, base.tokenizer, base.template)) or None
+    ask_as_measured(base)
     prompts, held_out_prompts = plan.prompts, plan.held_out_prompts
     ids = _prompt_ids(plan, base, {**prompts, **held_out_prompts})
     log = TrainingLog(folder, tensorboard=tensorboard)
@@ -116,6 +114,13 @@ def train_policy(plan: TrainingPlan, folder: Path, start: Start, *, tensorboard:
     base.tokenizer.chat_template = template_of_model
     with new_folder(folder / POLICY) as made:
         save(model.to("cpu"), base.tokenizer, made, facts)
+
+
+def ask_as_measured(base: Base) -> None:
+    """Let TRL ask a policy, and end its answers, as it is measured: behind no thought."""
+    base.tokenizer.chat_template = base.template.answering
+    settings = base.model.generation_config
+    settings.eos_token_id = sorted(reply_ends(settings, base.tokenizer, base.template)) or None
 
 
 def base_scale(
