@@ -67,7 +67,7 @@ THOUGHTS = (
     ),
     Thought(  # gpt-oss
         r"(?:(?<!.)<\|start\|>assistant)?<\|channel\|>(?!final)[a-z]+(?:<\|message\|>)?",
-        r"(?:<\|channel\|>)?\bfinal[^<]*(?:<\|constrain\|>\w+)?<\|message\|>",
+        r"(?:<\|channel\|>)?\bfinal[^<]{0,40}(?:<\|constrain\|>\w+)?<\|message\|>",
         "",
     ),
     # The same, decoded without special tokens, and Granite 3.2

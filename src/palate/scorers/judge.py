@@ -42,6 +42,7 @@ class PairwiseJudge:
         labels = LABELS if self.form == "letter" else ()
         options = {"verdict", "protocol"}
         self.answers = ModelAnswers(spec, session, settings, options, EXAMPLE, labels)
+        self.notes = self.answers.notes
         self.info = self.answers.info(
             f"pairwise {self.verdict} {protocol}",
             prompt_hash("about.jinja", "judge.jinja"),
@@ -49,10 +50,6 @@ class PairwiseJudge:
             protocol=protocol,
             log_odds=self.verdict == "logits",
         )
-
-    def notes(self) -> tuple[str, ...]:
-        """Say what texts were broken."""
-        return self.answers.notes()
 
     def prepare(self, slate: Slate, dropped: int | None = None) -> Prepared:
         """Cut what is shown to the model's window, beside the two longest responses."""

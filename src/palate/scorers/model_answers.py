@@ -52,12 +52,13 @@ class ModelAnswers:
         else:
             made = digest(f"{what} {self.max_tokens}", *list(details.values())[1:])
             about = {"fingerprint": made, "details": details, "cuts": True}
-            about["notes"] = (*self.model.reader.notes, *self.model.reader.end_notes)
+            about["notes"] = self.model.reader.notes
         return ScorerInfo.model_validate({**about, **more})
 
     def notes(self) -> tuple[str, ...]:
-        """Say what texts were broken."""
-        return () if self.model.reader is None else self.model.reader.broken_notes
+        """Say where replies end, and what texts were broken."""
+        reader = self.model.reader
+        return () if reader is None else (*reader.end_notes, *reader.broken_notes)
 
     def _label_details(self) -> dict[str, Any]:
         # What labels are read behind, and as, where it is not the label after a plain prompt.

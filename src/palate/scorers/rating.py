@@ -37,13 +37,10 @@ class Rating:
         labels = digits if self.form == "letter" else ()
         options = {"verdict", "scale"}
         self.answers = ModelAnswers(spec, session, settings, options, EXAMPLE, labels)
+        self.notes = self.answers.notes
         self.info = self.answers.info(
             f"rating {verdict} {self.low}-{self.high}", prompt_hash("about.jinja", "rating.jinja")
         )
-
-    def notes(self) -> tuple[str, ...]:
-        """Say what texts were broken."""
-        return self.answers.notes()
 
     def prepare(self, slate: Slate, dropped: int | None = None) -> Prepared:
         """Cut what is shown to the model's window."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from palate.engines import ChatTemplate
 from palate.engines.local.memory import within_memory
-from palate.engines.text.reader import reply_ends, window_of
+from palate.engines.text.reader import ids_of, reply_ends, window_of
 from palate.errors import ModelError, RunError, writing
 from palate.evaluation import Start
 from palate.files import write_json
@@ -120,7 +120,9 @@ def ask_as_measured(base: Base) -> None:
     """Let TRL ask a policy, and end its answers, as it is measured: behind no thought."""
     base.tokenizer.chat_template = base.template.answering
     settings = base.model.generation_config
-    settings.eos_token_id = sorted(reply_ends(settings, base.tokenizer, base.template)) or None
+    named = ids_of(settings.eos_token_id)
+    if (ends := reply_ends(named, base.tokenizer, base.template)) != named:
+        settings.eos_token_id = sorted(ends)
 
 
 def base_scale(

@@ -63,7 +63,7 @@ class ChatTemplate:
         )
         self._first = "".join({mark[0] for mark in self._marks})
         written = "|".join(map(re.escape, roles)) or "(?!)"
-        self._roles = re.compile(rf"^(\s*)({written})", re.M)
+        self._roles = re.compile(rf"^([ \t]*)({written})", re.M)
         self.broken: set[int] = set()
         """Hashes of the texts that spelt a mark."""
         self._last: tuple[tuple[Message, ...], str, bool, str] | None = None
@@ -115,11 +115,11 @@ class ChatTemplate:
         Of several in a row it is the last. Where nothing ends a response, it is what begins the
         next turn of the user.
         """
-        word, last = "Hello!", -1
-        behind = self.closed_text(HELLO, word).rpartition(word)[2].lstrip()
-        if not behind:
-            turns = (*HELLO, Message(role="assistant", content=word), *HELLO)
-            with suppress(ModelError):
+        word, last, behind = "Hello!", -1, ""
+        with suppress(ModelError):
+            behind = self.closed_text(HELLO, word).rpartition(word)[2].lstrip()
+            if not behind:
+                turns = (*HELLO, Message(role="assistant", content=word), *HELLO)
                 behind, last = self._written(turns, self._plain, False), 0
                 behind = behind.partition(word)[2].lstrip()
         written, ids = [], self.tokenizer.get_added_vocab()

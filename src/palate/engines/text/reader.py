@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from contextlib import suppress
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -148,19 +149,19 @@ class Reader:
     @cached_property
     def ends(self) -> frozenset[int]:
         """The ids that end a reply, as `reply_ends` takes them together."""
-        try:
+        template = None
+        with suppress(ModelError):  # it has none
             template = self.template
-        except ModelError:  # it has none
-            template = None
-        return reply_ends(self._settings_of_generation, self.tokenizer, template)
+        return reply_ends(self.named_ends, self.tokenizer, template)
 
     @cached_property
-    def _settings_of_generation(self) -> Any:
+    def named_ends(self) -> frozenset[int]:
+        """The ids that end a reply, by the model's generation settings."""
         made = import_transformers().GenerationConfig
         try:
-            return made.from_pretrained(self.folder)
+            return ids_of(made.from_pretrained(self.folder).eos_token_id)
         except OSError:  # a folder without such settings
-            return made.from_model_config(self._load("AutoConfig"))
+            return ids_of(made.from_model_config(self._load("AutoConfig")).eos_token_id)
 
     @property
     def broken_notes(self) -> tuple[str, ...]:
@@ -172,18 +173,14 @@ class Reader:
     @cached_property
     def end_details(self) -> dict[str, str]:
         """The tokens that end a reply beside those of the generation settings; empty for most."""
-        more = sorted(self.ends - ids_of(self._settings_of_generation.eos_token_id))
-        tokens = self.tokenizer.convert_ids_to_tokens(more)
-        return {"ends": " ".join(tokens)} if more else {}
+        more = self.tokenizer.convert_ids_to_tokens(sorted(self.ends - self.named_ends))
+        return {"ends": " ".join(more)} if more else {}
 
     @property
     def end_notes(self) -> tuple[str, ...]:
         """Say so where a reply ends at a token that the generation settings do not name."""
-        return tuple(
-            f"{self.reference}: a reply also ends at {ends}, by tokenizer and chat template; the "
-            "generation settings do not name it"
-            for ends in self.end_details.values()
-        )
+        note = f"{self.reference}: a reply also ends at {{}}, which generation_config does not name"
+        return tuple(map(note.format, self.end_details.values()))
 
     @cached_property
     def frame(self) -> int:
@@ -250,11 +247,11 @@ def ids_of(ends: Any) -> frozenset[int]:
     return frozenset(ends if isinstance(ends, list) else [ends]) - {None}
 
 
-def reply_ends(settings: Any, tokenizer: Any, template: ChatTemplate | None) -> frozenset[int]:
+def reply_ends(
+    named: frozenset[int], tokenizer: Any, template: ChatTemplate | None
+) -> frozenset[int]:
     """Return the ids that end a reply: of generation settings, tokenizer and chat template."""
-    ends = ids_of(settings.eos_token_id)
-    if tokenizer is not None:
-        ends |= ids_of(tokenizer.eos_token_id)
+    ends = named | ids_of(tokenizer.eos_token_id)
     return ends if template is None else ends | template.ends_beside(ends)
 
 

@@ -128,17 +128,14 @@ def export(
 
 
 def thought_notes(policy: ExportedPolicy, target: ExportTarget) -> tuple[str, ...]:
-    """Warn of thoughts whose marks the trainer drops before the reward sees them.
-
-    Raises `UsageError` where each answer begins with such a thought.
-    """
-    marks = ", ".join(policy.special_thoughts)
+    """Warn of thoughts whose marks the trainer drops; raises `UsageError` where all begin so."""
+    marks = policy.special_thoughts
     if not marks or target.needs_end_of_turn:
         return ()
-    problem = f"{target.title} drops {marks} from answers, as special tokens"
-    if policy.open_thought in policy.special_thoughts:
-        raise UsageError(
-            f"{policy.spec}: its prompts end within a thought, and {problem}: no reward could tell "
-            "thought from answer; export to openrlhf, or give a --chat-template that does not think"
-        )
-    return (f"{problem}: a thought that the policy writes would be rewarded with its answer",)
+    problem = (
+        f"{target.title} drops {', '.join(marks)} from answers, as special tokens: a thought that "
+        "the policy writes would be rewarded with its answer"
+    )
+    if any(mark in policy.open_thought for mark in marks):
+        raise UsageError(f"{policy.spec}: opens a thought, and {problem}; export to openrlhf")
+    return (problem,)
