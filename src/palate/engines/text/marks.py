@@ -1,4 +1,4 @@
-"""What of a model's own marks is broken in a text, and what is kept of a reply."""
+"""The marks of a model that are broken in a text, and those that stay in a reply."""
 
 from __future__ import annotations
 
