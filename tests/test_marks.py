@@ -27,6 +27,8 @@ THOUGHTS = [family.thought for family in FAMILIES if family.thought]
 
 def spelt(source: str) -> list[str]:
     """Return the marks in the texts of a file, those of docstrings left out."""
+    if not MARK.search(source):
+        return []
     tree = ast.parse(source)
     docs = {
         id(node.value)

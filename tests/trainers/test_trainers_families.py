@@ -31,6 +31,7 @@ def tokens(model, ids) -> set[str]:
     return set(model.tokenizer.convert_ids_to_tokens(sorted(ids)))
 
 
+@pytest.mark.full
 def test_ppo_best_of_n_decode_and_trl_end_an_answer_at_the_same_tokens(tiny, tmp_path):
     for family in FAMILIES:
         reference = Reference.parse(str(family.folder(tiny)))
@@ -53,7 +54,8 @@ def test_ppo_best_of_n_decode_and_trl_end_an_answer_at_the_same_tokens(tiny, tmp
         assert asked == reader.template.answer_text((message,)), "asked as best-of-n asks"
 
 
-def test_a_policy_that_ends_elsewhere_has_another_name(tiny):
+def test_a_policy_that_ends_elsewhere_has_another_name_and_a_line_says_so(tiny, caplog):
+    caplog.set_level("INFO", "palate")
     fingerprints = {}
     for name in ("Qwen 2.5", "tuned from Qwen's base"):
         policy = build_policy(str(BY_NAME[name].folder(tiny)), default_session(), Settings())
@@ -62,6 +64,7 @@ def test_a_policy_that_ends_elsewhere_has_another_name(tiny):
     ends, identity = fingerprints["tuned from Qwen's base"]
     assert ends == "<|im_end|>"
     assert ends in identity
+    assert [line for line in caplog.messages if "also ends at <|im_end|>" in line]
 
 
 def exported(family, tiny, to, folder: Path):

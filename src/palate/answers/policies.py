@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, Self
 
@@ -15,6 +16,7 @@ from palate.seeding import digest
 from palate.session import Session
 from palate.specs import Spec
 
+LOG = logging.getLogger("palate")
 Messages = tuple[Message, ...]
 MAX_TOKENS, TEMPERATURE, TOP_P = 256, 1.0, 1.0
 OPTIONS = {"max_tokens", "temperature", "top_p"}
@@ -139,6 +141,8 @@ class LanguageModelPolicy:
     def __init__(self, spec: str, model: LanguageModel, how: Sampling) -> None:
         self.spec, self.model, self.how = spec, model, how
         thought = () if model.reader is None else model.reader.thought
+        for note in () if model.reader is None else model.reader.end_notes:
+            LOG.info("%s", note)
         self.fingerprint = digest("policy", *model.identity, how[:3], how.seed, *thought)
 
     def draw(self, wanted: Sequence[MissingSamples]) -> Iterator[tuple[int, int, Reply]]:

@@ -19,7 +19,8 @@ from transformers import LogitsProcessor
 from palate.engines.local import LocalModel
 from palate.engines.local.decoding.ensemble import Member, ModelEnsemble
 from palate.engines.local.valid_ids import ValidIds
-from palate.engines.text.reader import ids_of, vocabulary_of
+from palate.engines.text.chat_template import ids_of
+from palate.engines.text.reader import vocabulary_of
 from palate.errors import UsageError
 from palate.guidance.candidates import Candidates
 from palate.guidance.fusion import Fusion, weighted

@@ -12,7 +12,8 @@ from typing import Any
 
 from palate.engines import ChatTemplate
 from palate.engines.local.memory import within_memory
-from palate.engines.text.reader import ids_of, reply_ends, window_of
+from palate.engines.text.chat_template import ids_of
+from palate.engines.text.reader import window_of
 from palate.errors import ModelError, RunError, writing
 from palate.evaluation import Start
 from palate.files import write_json
@@ -121,8 +122,10 @@ def ask_as_measured(base: Base) -> None:
     base.tokenizer.chat_template = base.template.answering
     settings = base.model.generation_config
     named = ids_of(settings.eos_token_id)
-    if (ends := reply_ends(named, base.tokenizer, base.template)) != named:
+    if (ends := base.template.ends(named)) != named:
         settings.eos_token_id = sorted(ends)
+        more = ", ".join(base.tokenizer.convert_ids_to_tokens(sorted(ends - named)))
+        logging.getLogger("palate").info("an answer also ends at %s", more)
 
 
 def base_scale(

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 from palate.engines.local.rope import Sides, find_sides
 from palate.engines.local.threads import FairLock
 from palate.engines.local.weights import load_weights
+from palate.engines.text.chat_template import ids_of
 from palate.engines.text.marks import decoded
-from palate.engines.text.reader import Reader, ids_of, window_of
+from palate.engines.text.reader import Reader, window_of
 from palate.models import choose_device, choose_dtype, import_torch
 from palate.records import Settings
 from palate.specs import Reference

@@ -109,13 +109,14 @@ class ChatTemplate:
             lead = after_thought(lead)
         return lead if BRACKETED.search(lead) else ""
 
-    def ends_beside(self, known: frozenset[int]) -> frozenset[int]:
-        """Return the token that the template writes behind a response, where none known is there.
+    def ends(self, named: frozenset[int]) -> frozenset[int]:
+        """Return the ids that end a reply: those named, the tokenizer's, and the template's own.
 
-        Of several in a row it is the last. Where nothing ends a response, it is what begins the
-        next turn of the user.
+        That is the last token in a row behind a response, unless another of them is an end already;
+        where nothing is written there, the first token of the user's next turn.
         """
         word, last, behind = "Hello!", -1, ""
+        named |= ids_of(self.tokenizer.eos_token_id)
         with suppress(ModelError):
             behind = self.closed_text(HELLO, word).rpartition(word)[2].lstrip()
             if not behind:
@@ -126,7 +127,7 @@ class ChatTemplate:
         while tokens := [token for token in ids if token.strip() and behind.startswith(token)]:
             written.append(ids[token := max(tokens, key=len)])
             behind = behind[len(token) :]
-        return frozenset() if known & {*written} or not written else frozenset((written[last],))
+        return named if not written or named & {*written} else named | {written[last]}
 
     def _remembered(self, messages: tuple[Message, ...], source: str, generation: bool) -> str:
         last = self._last  # another thread may replace it
@@ -318,3 +319,8 @@ class ChatTemplate:
                 f"embeddings have {self.rows} rows; resize them, or take its own tokenizer"
             )
         return tuple(ids)
+
+
+def ids_of(ends: Any) -> frozenset[int]:
+    """Return the ids of an `eos_token_id`: a number, a list or None."""
+    return frozenset(ends if isinstance(ends, list) else [ends]) - {None}

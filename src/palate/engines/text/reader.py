@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-from contextlib import suppress
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from palate.engines.text.chat_template import HELLO, ChatTemplate
+from palate.engines.text.chat_template import HELLO, ChatTemplate, ids_of
 from palate.engines.text.template_source import CLOCK, DATED, may_name
 from palate.engines.text.token_bound import tokens_per_byte
 from palate.errors import LoadError, ModelError, first_line
@@ -148,11 +147,11 @@ class Reader:
 
     @cached_property
     def ends(self) -> frozenset[int]:
-        """The ids that end a reply, as `reply_ends` takes them together."""
-        template = None
-        with suppress(ModelError):  # it has none
-            template = self.template
-        return reply_ends(self.named_ends, self.tokenizer, template)
+        """The ids that end a reply: of generation settings, tokenizer and chat template."""
+        try:
+            return self.template.ends(self.named_ends)
+        except ModelError:  # it has none
+            return self.named_ends | ids_of(self.tokenizer.eos_token_id)
 
     @cached_property
     def named_ends(self) -> frozenset[int]:
@@ -240,19 +239,6 @@ class Reader:
         except Exception as error:  # what a broken folder raises is anybody's guess
             named = f"{self.noun}{self.reference}"
             raise LoadError(f"{named}: cannot be loaded ({first_line(error)})") from error
-
-
-def ids_of(ends: Any) -> frozenset[int]:
-    """Return the ids of an `eos_token_id`: a number, a list or None."""
-    return frozenset(ends if isinstance(ends, list) else [ends]) - {None}
-
-
-def reply_ends(
-    named: frozenset[int], tokenizer: Any, template: ChatTemplate | None
-) -> frozenset[int]:
-    """Return the ids that end a reply: of generation settings, tokenizer and chat template."""
-    ends = named | ids_of(tokenizer.eos_token_id)
-    return ends if template is None else ends | template.ends_beside(ends)
 
 
 def vocabulary_of(tokenizer: Any) -> str:

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from palate.benchmarks import Dataset, dataset_of
+from palate.engines.text.marks import special_tokens
 from palate.errors import UsageError
 from palate.learning.recipes.output import new_folder
+from palate.marks import thoughts_among
 from palate.records import Settings
 from palate.rewards import reward
 from palate.session import Session, default_session
@@ -129,8 +131,9 @@ def export(
 
 def thought_notes(policy: ExportedPolicy, target: ExportTarget) -> tuple[str, ...]:
     """Warn of thoughts whose marks the trainer drops; raises `UsageError` where all begin so."""
-    marks = policy.special_thoughts
-    if not marks or target.needs_end_of_turn:
+    if policy.template is None or target.needs_end_of_turn:
+        return ()
+    if not (marks := sorted(thoughts_among(special_tokens(policy.template.tokenizer)))):
         return ()
     problem = (
         f"{target.title} drops {', '.join(marks)} from answers, as special tokens: a thought that "

@@ -9,10 +9,9 @@ from typing import Any
 from palate.answers.policies import TEMPERATURE, TOP_P, read_sampling
 from palate.engines import ChatTemplate
 from palate.engines.text.chat_template import HELLO
-from palate.engines.text.marks import special_tokens
 from palate.engines.text.reader import window_of
 from palate.errors import ModelError, UsageError, first_line
-from palate.marks import prompt_end, thoughts_among
+from palate.marks import prompt_end
 from palate.models import import_transformers
 from palate.records import Message, Settings
 from palate.session import Session
@@ -52,15 +51,8 @@ class ExportedPolicy:
     @property
     def open_thought(self) -> str:
         """The mark of the thought that prompts end within; "" for none, or where it is unknown."""
-        if self.template is None:
-            return ""
-        return prompt_end(self.template.text(HELLO, generation=True)).mark
-
-    @property
-    def special_thoughts(self) -> tuple[str, ...]:
-        """Marks of thoughts that are special tokens, which trainers may drop from responses."""
-        special = () if self.template is None else special_tokens(self.template.tokenizer)
-        return tuple(sorted(thoughts_among(special)))
+        template = self.template
+        return prompt_end(template.text(HELLO, generation=True)).mark if template else ""
 
     def prompt_tokens(self, prompts: Sequence[Sequence[Message]]) -> int:
         """Return how many tokens the longest prompt has; the paper's limit where that is unknown.
