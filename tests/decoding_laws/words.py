@@ -23,6 +23,11 @@ SPREAD = 0.7
 class WordTokenizer:
     """Words that are their ids."""
 
+    all_special_tokens, added_tokens_decoder = (), {}  # type: ignore[var-annotated]
+
+    def __len__(self) -> int:
+        return len(WORDS)
+
     def get_vocab(self) -> dict[str, int]:
         """Return the id of every word."""
         return {str(word): word for word in WORDS}

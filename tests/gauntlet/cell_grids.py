@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from cells import COLUMNS
-from families import FAMILIES
 from vocabularies import VOCABULARIES
+
+from families import FAMILIES
 
 DEEPLY = ("Llama 3", "Mistral", "Mamba")
 """Families read as a tree, as one up to a window, and by a state."""

@@ -8,10 +8,10 @@ from functools import cache
 from itertools import combinations
 from typing import Any, NamedTuple
 
-from families import FAMILIES
 from plain import Neighboured, Plain
 from shelf import Shelf
 
+from families import FAMILIES
 from palate.engines import LocalModel
 from palate.engines.local import ReadMode
 from palate.errors import PalateError

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from families import FAMILIES
 from shelf import HEADS, configuration, has_head
+
+from families import FAMILIES
 
 LANGUAGE_MODEL = (
     "likelihood",

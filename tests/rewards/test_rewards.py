@@ -16,9 +16,10 @@ from palate.answers.scores import NOTHING_SHOWN
 from palate.benchmarks import Dataset
 from palate.errors import DataError, UsageError
 from palate.learning.personal import fit
+from palate.marks import OPEN_THOUGHT, prompt_end
 from palate.records import NO_STRANGER, Choice, Post, ScorerInfo, Scores, Settings, User
 from palate.rewards import EMPTY, RatedResponse, RewardRequest, Scale
-from palate.rewards.completions import NO_MESSAGE, OPEN_THOUGHT
+from palate.rewards.completions import NO_MESSAGE
 from palate.rewards.reward import FEW_RATINGS, NO_ROW, NO_STATE
 from palate.session import default_session
 
@@ -374,6 +375,33 @@ def test_no_reward_reads_a_thought_whoever_asks_for_it():
     expected = ((4.0, None), (4.0, None), (None, OPEN_THOUGHT))
     assert reward.values([RewardRequest(row="ann-0", responses=texts)]) == [expected]
     assert reward("Tea?", texts[0], User(id="eve")) == (4.0, None)
+
+
+@pytest.mark.parametrize(("prompt", "mark"), [
+    ("<|user|>Tea?<|bot|><reasoning>\n", "</reasoning>"), ("[INST]Tea?[/INST][THINK]", "[/THINK]"),
+    ("<|user|>Tea?<|bot|>◁think▷\nWell,", "◁/think▷"),
+    ("<|start|>assistant<|channel|>analysis", "<|channel|>final<|message|>"),
+])  # fmt: skip
+def test_a_completion_behind_an_open_mark_begins_within_a_thought(prompt, mark, caplog):
+    reward = palate.reward("longest", benchmark=waters())
+    texts = ["The user likes mint", f"Mint?{mark}Tea."]
+    assert reward.trl([prompt] * 2, texts, row=["ann-0"] * 2) == [None, 4.0]
+    chats = [[{"role": "assistant", "content": text}] for text in texts]
+    assert reward.trl([prompt] * 2, chats, row=["ann-0"] * 2) == [None, 4.0]
+    assert reward.unscored == {OPEN_THOUGHT: 2}
+    assert f"an answer has none ({OPEN_THOUGHT})" in caplog.text
+    closed = prompt_end(prompt).closed
+    assert reward.trl([closed], texts[:1], row=["ann-0"]) == [19.0]
+
+
+@pytest.mark.parametrize("text", [
+    "<thought>Milk?</thought>Tea.", "[THINK]Milk?[/THINK]\nTea.", "◁think▷Milk?◁/think▷Tea.",
+    "<seed:think>Milk?</seed:think>Tea.", "<|START_THINKING|>Milk?<|END_THINKING|>Tea.",
+    "<|channel|>analysis<|message|>Milk?<|end|><|start|>assistant<|channel|>final<|message|>Tea.",
+])  # fmt: skip
+def test_thoughts_in_any_familys_marks_are_not_rewarded(text):
+    reward = palate.reward("longest", benchmark=waters())
+    assert reward.trl([""], [text], row=["ann-0"]) == [4.0]
 
 
 @pytest.mark.full

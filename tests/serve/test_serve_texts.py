@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import time
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palate.serve.texts import ENDS, LEAST, overlap, response_in, without_end
+from palate.serve.texts import LEAST, overlap, response_in, without_end
+
+ENDS = ("<|im_end|>", "<|eot_id|>", "<|end|>", "<end_of_turn>", "<eos>", "</s>", "<pad>", "[PAD]")
 
 letters = st.text(st.sampled_from("ab"), max_size=12)
 
@@ -69,3 +72,38 @@ def test_a_cut_prompt_behind_a_first_token_is_found_and_padding_takes_no_time():
     prompt = "Tea or not, that is the question.<bot>"
     assert response_in("<s>that is the question.<bot>Yes.", prompt) == "Yes."
     assert without_end("Yes." + "<pad>" * 300_000) == "Yes."
+
+
+CHAT = "<|user|>Tea or not, that is the question.<|bot|>"
+
+
+@pytest.mark.parametrize("end", [
+    "<|sep|><|blank|>", "<｜end▁of▁sentence｜>", "<|eot|><|finetune_right_pad|>", "[|endofturn|]\n",
+    "<|END_OF_TURN_TOKEN|><PAD><PAD>", "<|user|>", "<seed:eos><seed:pad>", "<turn|>\n", "<eoa>",
+    "<|finetune_right_pad_id|>" * 9, "[e~[\n", "<SPECIAL_12>", "<reserved_106>", "<extra_id_1>",
+])  # fmt: skip
+def test_whatever_looks_like_the_end_of_a_turn_is_left_out(end):
+    assert response_in(f"{CHAT}Green tea.{end}", CHAT) == "Green tea."
+    assert without_end(f"Use <b>tea</b>{end}") == "Use <b>tea</b>"
+
+
+@pytest.mark.parametrize("text", ["<b>Tea</b>", "Tea [1]", "if a[i]", "Tea<br>", "[END]", "5 > 3"])
+def test_brackets_of_ordinary_text_are_no_ends(text):
+    assert response_in(f"{CHAT}{text}", CHAT) == text
+
+
+@pytest.mark.parametrize(("query", "prompt", "response"), [
+    ("<s> <|user|>Tea?\n<|bot|> Yes, please.", "<s><|user|>Tea?\n<|bot|>", " Yes, please."),
+    ("<s> [INST] Tea? [/INST] Yes.</s>", "<s>[INST] Tea? [/INST]", " Yes."),
+    ("<s>[INST] Tea ? [/INST]Yes.", "<s>[INST] Tea?[/INST]", "Yes."),
+    ("<s> [INST] Tea?[/INST]\nYes.", "<s>[INST] Tea? [/INST]\n", "Yes."),
+    ("not, that is the question. <|bot|>Yes.", CHAT, "Yes."),
+    ("<s> not, that is the question. <|bot|>\u00a0Yes.", CHAT, "\u00a0Yes."),
+])  # fmt: skip
+def test_white_space_of_the_decoder_hides_no_prompt(query, prompt, response):
+    assert response_in(query, prompt) == response
+
+
+def test_another_prompt_is_none_whatever_its_white_space():
+    assert response_in("<s> [INST] Milk? [/INST] Yes.", "<s>[INST] Tea? [/INST]") is None
+    assert response_in(" \n", "Tea?") is None

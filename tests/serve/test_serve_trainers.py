@@ -32,6 +32,24 @@ def test_openrlhf_names_a_row_in_its_label_and_the_response_is_cut_out(server):
     assert server.post("/get_reward", body) == (200, {"rewards": [20_007.0, 30_008.0, 40_009.0]})
 
 
+@pytest.mark.parametrize("opening", ["<think>\n", "[THINK]", "<seed:think>", "◁think▷"])
+def test_openrlhfs_prompt_tells_that_a_response_begins_within_a_thought(server, opening):
+    prompt = f"{PROMPT}{opening}"
+    ending = f"{opening[0]}/{opening[1:].strip()}"
+    whole = get_reward([f"{prompt}5, or 6?{ending}7<|sep|><|blank|>"], ["bob-0"], [prompt])
+    assert server.post("/get_reward", whole) == (200, {"rewards": [20_007.0]})
+    cut = get_reward([f"{prompt}7"], ["bob-0"], [prompt])
+    status, reply = server.post("/get_reward", cut)
+    assert status == 422, "98 beside 9 for the finished one"
+    assert "a thought that does not end" in str(reply)
+
+
+def test_openrlhfs_decoder_may_write_other_white_space(server):
+    prompt = "<s>[INST] Which of 2? [/INST]"
+    body = get_reward(["<s> [INST] Which of 2? [/INST] 7</s>"], ["bob-0"], [prompt])
+    assert server.post("/get_reward", body) == (200, {"rewards": [20_007.0]})
+
+
 def chat(*contents):
     roles = ["user", "assistant"] * len(contents)
     return [{"role": role, "content": text} for role, text in zip(roles, contents, strict=False)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, Self
 
@@ -15,6 +16,7 @@ from palate.seeding import digest
 from palate.session import Session
 from palate.specs import Spec
 
+LOG = logging.getLogger("palate")
 Messages = tuple[Message, ...]
 MAX_TOKENS, TEMPERATURE, TOP_P = 256, 1.0, 1.0
 OPTIONS = {"max_tokens", "temperature", "top_p"}
@@ -140,6 +142,8 @@ class LanguageModelPolicy:
 
     def __init__(self, spec: str, model: LanguageModel, how: Sampling) -> None:
         self.spec, self.model, self.how = spec, model, how
+        for note in () if model.reader is None else model.reader.end_notes:
+            LOG.info("%s", note)
 
     @property
     def fingerprint(self) -> str:

@@ -12,13 +12,14 @@ from palate.benchmarks.dataset import Dataset
 from palate.data import forbidden_texts, normal
 from palate.data.leaks import holds
 from palate.errors import DataError
+from palate.marks import DATA_END
 from palate.records import Post, Question
 
 LOG = logging.getLogger("palate")
 REPOSITORY, FILE = "facebook/community-alignment-dataset", "community_alignment.csv"
 PROMPT, PREFERRED = "first_turn_prompt", "first_turn_preferred_response"
 NEEDED = ("conversation_id", "annotator_id", "assigned_lang", PROMPT, PREFERRED)
-FEEDBACK, END = "first_turn_feedback", "<|end_of_text|>"
+FEEDBACK = "first_turn_feedback"
 RESPONSES = tuple(f"first_turn_response_{letter}" for letter in "abcd")
 TRAITS = ("age", "gender", "education_level", "political", "ethnicity", "country")
 COLUMNS = (*NEEDED, FEEDBACK, *RESPONSES, *(f"annotator_{trait}" for trait in TRAITS))
@@ -39,7 +40,7 @@ def _ballot(row: Row) -> Ballot:
         "id": name,
         "user_id": user,
         "subset": language,
-        "question": prompt.replace(END, ""),
+        "question": prompt.replace(DATA_END, ""),
         "narrative": _text(row, FEEDBACK),
         "traits": {trait.removesuffix("_level"): row.get(f"annotator_{trait}") for trait in TRAITS},
     }
@@ -47,7 +48,7 @@ def _ballot(row: Row) -> Ballot:
 
 
 def _text(row: Row, column: str) -> str | None:
-    text = (row.get(column) or "").replace(END, "")
+    text = (row.get(column) or "").replace(DATA_END, "")
     return text if text.strip() else None
 
 

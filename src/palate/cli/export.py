@@ -89,6 +89,7 @@ def export_folder(
         f"serve:  {exported.serve}\n"
         f"train:  cd {quote(str(exported.folder))} && {exported.start}"
         + (f"\nmakes:  {exported.updates}" if exported.updates else "")
+        + "".join(f"\nnote:   {note}" for note in exported.notes)
     )
 
 

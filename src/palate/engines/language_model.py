@@ -25,6 +25,7 @@ from palate.engines.local import LabelLogits, LocalModel, generate, sample
 from palate.engines.local.threads import map_ordered
 from palate.engines.text.reader import Reader
 from palate.errors import EndpointError, UsageError
+from palate.marks import prompt_end
 from palate.models import import_torch
 from palate.records import Message
 from palate.seeding import digest
@@ -163,8 +164,9 @@ class LocalLanguageModel(LanguageModel):
     reader: Reader
 
     def __init__(self, reader: Reader, load: Callable[[], LocalModel]) -> None:
-        identity = (*reader.weights, *reader.template_details.values())
-        super().__init__(str(reader.reference), identity, reader.details)
+        ends = reader.end_details
+        identity = (*reader.weights, *reader.template_details.values(), *ends.values())
+        super().__init__(str(reader.reference), identity, {**reader.details, **ends})
         self.reader, self.load = reader, load
 
     def _greedy(self, prompts: Groups, max_tokens: int, least_tokens: int) -> Replies:
@@ -176,7 +178,7 @@ class LocalLanguageModel(LanguageModel):
                 sequences = [encoded[j] for j in fits]
                 room = (self.window or NO_LIMIT) - max(map(len, sequences))
                 for i, text, cut in generate(self.load(), sequences, min(max_tokens, room)):
-                    yield k, fits[i], Reply(text, cut)
+                    yield k, fits[i], Reply(self._begun(group[fits[i]]) + text, cut)
 
     def _samples(
         self, prompts: Prompts, wanted: Numbers, how: Sampling, least_tokens: int
@@ -197,7 +199,14 @@ class LocalLanguageModel(LanguageModel):
         with model.in_use():
             for k, drawn in map_ordered(model.torch, model.device, jobs, model.turns):
                 for number, continuation in zip(wanted[k], drawn, strict=True):
-                    yield k, number, Reply(continuation.text, continuation.cut_off)
+                    text = self._begun(prompts[k]) + continuation.text
+                    yield k, number, Reply(text, continuation.cut_off)
+
+    def _begun(self, prompt: Messages | Ids) -> str:
+        """Return the mark of the thought that a conversation's prompt ends within, if any."""
+        if not (self.reader.thought and is_conversation(prompt)):
+            return ""
+        return prompt_end(self.reader.template.text(prompt, generation=True)).mark
 
     def label_logits(self, prompts: Groups, labels: Sequence[str]) -> Replies:
         """Yield the labels' logits; the prompts of many groups are read together."""

@@ -139,7 +139,8 @@ def refuse_other_tokens(
             differ = _different(reader.tokenizer, policy.tokenizer)
             raise UsageError(f"{what} split texts into other tokens ({differ}); {otherwise}")
         if reader.ends != policy.ends:
-            raise UsageError(f"{what} have other end tokens; {otherwise}")
+            named = " and ".join(str(sorted(ends)) for ends in (reader.ends, policy.ends))
+            raise UsageError(f"{what} have other end tokens ({named}); {otherwise}")
         if reader.ids < policy.ids:
             raise UsageError(
                 f"{what} share a tokenizer, but the guide's weights end at {reader.ids} of "

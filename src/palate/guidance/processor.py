@@ -19,6 +19,7 @@ from transformers import LogitsProcessor
 from palate.engines.local import LocalModel
 from palate.engines.local.decoding.ensemble import Member, ModelEnsemble
 from palate.engines.local.valid_ids import ValidIds
+from palate.engines.text.chat_template import ids_of
 from palate.engines.text.reader import vocabulary_of
 from palate.errors import UsageError
 from palate.guidance.candidates import Candidates
@@ -54,8 +55,7 @@ class CallersModel:
     @property
     def ends(self) -> frozenset[int]:
         """The ids that end a reply."""
-        ends = self.model.generation_config.eos_token_id
-        return frozenset(ends if isinstance(ends, list) else [ends]) - {None}
+        return ids_of(self.model.generation_config.eos_token_id)
 
     @property
     def device(self) -> Any:

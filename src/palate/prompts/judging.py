@@ -5,15 +5,13 @@ from __future__ import annotations
 import re
 from typing import Literal
 
+from palate.marks import OpenThought, after_thought
 from palate.prompts.rendering import about, as_text, render_text
 from palate.records import Message, Slate
 
 Form = Literal["text", "letter"]
 Letter = Literal["A", "B", "tie"]
 
-THOUGHT = re.compile(r"\A\s*<(think|thinking|reasoning)>.*?</\1>", re.DOTALL | re.IGNORECASE)
-OPEN_THOUGHT = re.compile(r"\A\s*<(?:think|thinking|reasoning)>", re.IGNORECASE)
-TAG = re.compile(r"<(/?)(think|thinking|reasoning)>", re.IGNORECASE)
 VERDICT = re.compile(
     r"[\s*_#>`]*(?:final\s+)?verdict\s*[*_]*\s*:\s*[*_`\[( ]*(A|B|tie)[*_`\]). ]*\Z", re.I
 )
@@ -62,36 +60,13 @@ def rating_prompt(
 def without_thought(reply: str) -> str:
     """Strip what was thought before the reply; a thought that never closes is unreadable.
 
-    Only a tag at the beginning opens a thought: one in the midst is named, not opened.
-
     >>> without_thought("<think>A? B!</think>Verdict: B")
     'Verdict: B'
-    >>> without_thought("B says <think> aloud. Verdict: B")
-    'B says <think> aloud. Verdict: B'
     """
-    rest = reply
-    while thought := THOUGHT.match(rest):
-        rest = rest[thought.end() :]
-    if OPEN_THOUGHT.match(rest):
-        raise Unreadable("unreadable: a thought that does not end")
-    # Some servers eat the opening tag: then everything up to the closing one is thought.
-    end = _end_of_unopened(rest)
-    return without_thought(rest[end:]) if end else rest.strip()
-
-
-def _end_of_unopened(text: str) -> int:
-    # Where the last closing tag ends that closes no tag before it.
-    opened: list[str] = []
-    end = 0
-    for tag in TAG.finditer(text):
-        name = tag[2].lower()
-        if not tag[1]:
-            opened.append(name)
-        elif name in opened:
-            opened.remove(name)
-        else:
-            end = tag.end()
-    return end
+    try:
+        return after_thought(reply)
+    except OpenThought as error:
+        raise Unreadable(f"unreadable: {error}") from error
 
 
 def parse_verdict(reply: str) -> Letter:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from palate.prompts import Unreadable, without_thought
+from palate.marks import OpenThought, after_thought, prompt_end
 
 EMPTY = "empty answer"
 NO_MESSAGE = "no message of the assistant"
-OPEN_THOUGHT = "a thought that does not end"
 TEXTS = frozenset({"text", "output_text"})
 """Kinds of content blocks that the user reads; thoughts, pictures and calls are others."""
 
@@ -56,6 +55,13 @@ def row_number(value: Any) -> Any:
     return int(plain) if whole else plain
 
 
+def with_thought(prompt: Any, completion: Any) -> Any:
+    """Return a completion, begun by the mark of the thought that its text prompt ends within."""
+    mark = prompt_end(prompt).mark if isinstance(prompt, str) else ""
+    text = last_text(completion).text if mark else None
+    return completion if text is None else mark + text
+
+
 def spoken(text: str) -> Answer:
     """Return a text without the thought that opens it; None where nothing else is there.
 
@@ -65,12 +71,12 @@ def spoken(text: str) -> Answer:
     if not text.strip():
         return Answer(None, EMPTY)
     try:
-        said = without_thought(text)
-    except Unreadable:
-        return Answer(None, OPEN_THOUGHT)
-    if said == text.strip():
+        answer = after_thought(text)
+    except OpenThought as error:
+        return Answer(None, str(error))
+    if answer == text.strip():
         return Answer(text)
-    return Answer(said) if said else Answer(None, EMPTY)
+    return Answer(answer) if answer else Answer(None, EMPTY)
 
 
 def _joined(content: Any) -> str:

@@ -31,7 +31,14 @@ from palate.records import (
     question_key,
     user_key,
 )
-from palate.rewards.completions import EMPTY, Answer, last_text, row_number, spoken
+from palate.rewards.completions import (
+    EMPTY,
+    Answer,
+    last_text,
+    row_number,
+    spoken,
+    with_thought,
+)
 from palate.rewards.requests import RatedResponse, ReadsRendered, RewardRequest, row_requests
 from palate.rewards.scale import Scale
 from palate.seeding import digest
@@ -242,12 +249,12 @@ class Reward:
 
         The training set's column `row` holds row ids of the data; answers to one row are one slate.
         TRL masks a None: it is out of the baseline and teaches nothing. Why there is none is logged
-        once for each reason, and counted in `unscored`.
+        once for each reason, and counted in `unscored`. Behind a prompt that ends within a thought
+        a completion begins within it; of messages the template knows, and this function does not.
 
         Raises as `of_rows` does.
         """
-        del prompts
-        values = self.of_rows(row, completions)
+        values = self.of_rows(row, list(map(with_thought, prompts, completions)))
         reasons = Counter(str(each.reason) for each in values if each.value is None)
         for reason in reasons.keys() - self.unscored.keys():
             LOG.warning("reward: an answer has none (%s); more of these are counted only", reason)

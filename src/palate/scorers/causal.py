@@ -61,11 +61,11 @@ class LocalText:
         return self.reader.template
 
     def notes(self) -> tuple[str, ...]:
-        """Say so where the model is read in padded batches, which costs time and no accuracy."""
-        read_mode = self.session.read_mode(self.reader, self.head)
+        """Say what texts were broken, and where padded batches cost time and no accuracy."""
+        read_mode, broken = self.session.read_mode(self.reader, self.head), self.reader.broken_notes
         if read_mode is None or read_mode.startswith("shared"):
-            return ()
-        return (f"{self.reference}: read in {read_mode}",)
+            return broken
+        return (f"{self.reference}: read in {read_mode}", *broken)
 
     def info(self, what: str, prompt: str, **more: object) -> ScorerInfo:
         """Return info whose fingerprint holds weights, precision, prompt and what is computed."""

@@ -65,8 +65,8 @@ class EndpointText(RemoteText):
         )
 
     def notes(self) -> tuple[str, ...]:
-        """Say nothing: how the model is read is the server's affair."""
-        return ()
+        """Say what texts were broken; how the model is read is the server's affair."""
+        return self.reader.broken_notes
 
     def info(self, what: str, prompt: str, **more: object) -> ScorerInfo:
         """Return info whose fingerprint holds endpoint, tokenizer, prompt and what is computed."""

@@ -42,6 +42,7 @@ class PairwiseJudge:
         labels = LABELS if self.form == "letter" else ()
         options = {"verdict", "protocol"}
         self.answers = ModelAnswers(spec, session, settings, options, EXAMPLE, labels)
+        self.notes = self.answers.notes
         self.info = self.answers.info(
             f"pairwise {self.verdict} {protocol}",
             prompt_hash("about.jinja", "judge.jinja"),

@@ -55,6 +55,11 @@ class ModelAnswers:
             about["notes"] = self.model.reader.notes
         return ScorerInfo.model_validate({**about, **more})
 
+    def notes(self) -> tuple[str, ...]:
+        """Say where replies end, and what texts were broken."""
+        reader = self.model.reader
+        return () if reader is None else (*reader.end_notes, *reader.broken_notes)
+
     def _label_details(self) -> dict[str, Any]:
         # What labels are read behind, and as, where it is not the label after a plain prompt.
         reader = self.model.reader

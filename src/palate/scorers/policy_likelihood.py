@@ -29,6 +29,8 @@ class PolicyLikelihood(Likelihood):
         what = "sum log p(response, first end token)"
         if isinstance(self.local, EndpointText):  # whose ends are no part of the tokenizer's files
             what = f"{what} of {sorted(self.local.reader.ends)}"
+        elif more := self.local.reader.end_details:
+            what = f"{what} also of {more['ends']}"
         self.info = self.local.info(what, prompt_hash("about.jinja"))
 
     def prepare(self, slate: Slate, dropped: int | None = None) -> Prepared:

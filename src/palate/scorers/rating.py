@@ -37,6 +37,7 @@ class Rating:
         labels = digits if self.form == "letter" else ()
         options = {"verdict", "scale"}
         self.answers = ModelAnswers(spec, session, settings, options, EXAMPLE, labels)
+        self.notes = self.answers.notes
         self.info = self.answers.info(
             f"rating {verdict} {self.low}-{self.high}", prompt_hash("about.jinja", "rating.jinja")
         )

@@ -23,7 +23,6 @@ from palate.serve.feedback import FeedbackFile
 from palate.serve.metrics import CountRequests, Metrics
 from palate.serve.queue import RewardQueue
 from palate.serve.service import RewardService, service_of
-from palate.serve.texts import ENDS
 
 MAX_BODY = 8 * 2**20
 MAX_WAITING = 1024
@@ -51,7 +50,7 @@ class ServeSettings:
     key: str | None = None
     """The bearer token that requests must carry."""
     feedback: FeedbackFile | None = None
-    ends: tuple[str, ...] = ENDS
+    ends: tuple[str, ...] = ()
     """What closes a turn, cut off OpenRLHF's queries."""
 
 

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, Field, model_validator
 
+from palate.marks import prompt_end
 from palate.serve.batches import Item
 from palate.serve.bodies import ForeignBody, Name, NoIds, Text, numbers, refusal
 from palate.serve.resolving import Resolver
@@ -65,4 +66,4 @@ def _item(body: GetRewardBody, k: int, resolver: Resolver, ends: tuple[str, ...]
     response = response_in(body.query[k], body.prompts[k], ends)
     if response is None:
         raise refusal(f"query[{k}]", "begins neither with its prompt nor with the prompt's end")
-    return resolver.row(row, response, f"labels[{k}]")
+    return resolver.row(row, prompt_end(body.prompts[k]).mark + response, f"labels[{k}]")

@@ -12,7 +12,6 @@ from palate.serve.feedback import FeedbackFile
 from palate.serve.metrics import Metrics
 from palate.serve.queue import ClientGone, NotReady, QueueFull, RewardQueue, TooManyAnswers
 from palate.serve.resolving import Resolver
-from palate.serve.texts import ENDS
 
 CLIENT_CLOSED = 499
 """Nobody reads it; logs and metrics do."""
@@ -26,7 +25,7 @@ class RewardService:
         queue: RewardQueue,
         metrics: Metrics,
         spec: str,
-        ends: tuple[str, ...] = ENDS,
+        ends: tuple[str, ...] = (),
         feedback: FeedbackFile | None = None,
     ) -> None:
         self.queue, self.metrics, self.spec = queue, metrics, spec

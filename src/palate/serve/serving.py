@@ -76,7 +76,6 @@ def serve_settings(
         from palate.serve.access import read_key
         from palate.serve.app import ServeSettings
         from palate.serve.feedback import FeedbackFile
-        from palate.serve.texts import ENDS
     except ModuleNotFoundError as error:
         raise UsageError(
             f"palate serve needs pip install 'palate[serve]' ({error.name} is missing)"
@@ -85,5 +84,5 @@ def serve_settings(
         max_waiting=max_waiting,
         key=read_key(key_env),
         feedback=None if feedback is None else FeedbackFile(Path(feedback), test_share, seed),
-        ends=(*end_of_turn, *ENDS),
+        ends=tuple(end_of_turn),
     )

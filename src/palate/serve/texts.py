@@ -5,34 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-ENDS = (
-    "<|im_end|>",
-    "<|eot_id|>",
-    "<|eom_id|>",
-    "<|endoftext|>",
-    "<|end_of_text|>",
-    "<|end|>",
-    "<|eos|>",
-    "<|return|>",
-    "<end_of_turn>",
-    "<eos>",
-    "</s>",
-    "<pad>",
-    "[EOS]",
-    "[PAD]",
-)
-"""What closes a turn in the templates of common models; `--end-of-turn` names another."""
+from palate.marks import end_at
+
 FIRST_TOKEN = re.compile(r"\s*[<\[]\S{0,30}?[>\]]")
 """A token that a tokenizer puts first, such as BOS."""
 LEAST = 16
 """So many characters of a cut prompt must be left: fewer may be the response's own."""
 
 
-def response_in(query: str, prompt: str, ends: Sequence[str] = ENDS) -> str | None:
+def response_in(query: str, prompt: str, ends: Sequence[str] = ()) -> str | None:
     """Return the response in a query, prompt and response in one; None where no prompt begins it.
 
-    A tokenizer may put a token before the prompt, such as BOS. A prompt over the model's window is
-    cut on the left, so that the query begins with the prompt's end.
+    A tokenizer may put a token before the prompt, such as BOS, and decode white space otherwise
+    than the prompt has it. A prompt over the model's window is cut on the left, so that the query
+    begins with the prompt's end. Tokens that end the response, by their look or named in `ends`,
+    are left out.
 
     >>> response_in("<s>Tea?<bot>Yes, please.<|im_end|>\\n", "Tea?<bot>")
     'Yes, please.'
@@ -46,7 +33,7 @@ def response_in(query: str, prompt: str, ends: Sequence[str] = ENDS) -> str | No
     return without_end(query[start:], ends)
 
 
-def without_end(text: str, ends: Sequence[str] = ENDS) -> str:
+def without_end(text: str, ends: Sequence[str] = ()) -> str:
     """Return a text without the tokens that end its turn; the rest stays as it is.
 
     >>> without_end("Yes. <|im_end|>\\n<|endoftext|>"), without_end("Yes. ")
@@ -57,13 +44,27 @@ def without_end(text: str, ends: Sequence[str] = ENDS) -> str:
         bare = stop
         while bare and text[bare - 1].isspace():
             bare -= 1
-        end = next((end for end in ends if end and text.endswith(end, 0, bare)), None)
-        if end is None:
+        named = next((end for end in ends if end and text.endswith(end, 0, bare)), None)
+        start = end_at(text, bare) if named is None else bare - len(named)
+        if start < 0:
             return text[:stop]
-        stop = bare - len(end)
+        stop = start
 
 
 def _after_prompt(query: str, prompt: str) -> int | None:
+    if (start := _after(query, prompt)) is not None:
+        return start
+    # A tokenizer may write a space that the prompt has not, or none: `<s> [INST]`.
+    places = [k for k, letter in enumerate(query) if not letter.isspace()]
+    start = _after("".join(query.split()), "".join(prompt.split()))
+    if not start:
+        return start
+    start = places[start - 1] + 1
+    space = prompt[len(prompt.rstrip()) :]
+    return start + len(space) if query.startswith(space, start) else start
+
+
+def _after(query: str, prompt: str) -> int | None:
     if query.startswith(prompt):
         return len(prompt)
     before, there, _ = query.partition(prompt)

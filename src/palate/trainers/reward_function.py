@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from palate.engines.text.marks import decoded
 from palate.errors import OutsideError, UsageError
+from palate.marks import OPEN_THOUGHT
 from palate.rewards import Reward, RewardValue
-from palate.rewards.completions import EMPTY, OPEN_THOUGHT
+from palate.rewards.completions import EMPTY
 
 MissingEos = float | Literal["score", "mask"]
 MISSING_EOS = "cut off before its end"
@@ -47,6 +49,8 @@ class TrainingReward:
     """Ids that end an answer."""
     missing_eos: MissingEos = "score"
     max_unscored: float = 0.05
+    tokenizer: Any = None
+    """The policy's: TRL decodes without special tokens, and a thought's marks may be such."""
     counts: Counter[str] = field(default_factory=Counter)
     """Answers since the last look, and of them those without an end, and without a reward."""
     __name__ = "reward"
@@ -66,7 +70,9 @@ class TrainingReward:
             OutsideError: where more answers than `max_unscored` have no reward; checkpoints stay.
             And what scoring raises.
         """
-        del prompts
+        del prompts  # a thought that they would open is closed
+        if self.tokenizer is not None:
+            completions = [decoded(self.tokenizer, ids) for ids in completion_ids]
         open_ended = [not ids or ids[-1] not in self.ends for ids in completion_ids]
         scored = [k for k, cut in enumerate(open_ended) if self.missing_eos == "score" or not cut]
         values = dict(

@@ -12,6 +12,7 @@ from typing import Any
 
 from palate.engines import ChatTemplate
 from palate.engines.local.memory import within_memory
+from palate.engines.text.chat_template import ids_of
 from palate.engines.text.reader import window_of
 from palate.errors import ModelError, RunError, writing
 from palate.evaluation import Start
@@ -48,13 +49,14 @@ def train_policy(plan: TrainingPlan, folder: Path, start: Start, *, tensorboard:
     """
     base = load_policy(plan.model, plan.policy.spec, plan.recipe.seed, plan.settings)
     template_of_model = base.tokenizer.chat_template
-    base.tokenizer.chat_template = base.template.source.text  # TRL renders on the same day
+    ask_as_measured(base)
     prompts, held_out_prompts = plan.prompts, plan.held_out_prompts
     ids = _prompt_ids(plan, base, {**prompts, **held_out_prompts})
     log = TrainingLog(folder, tensorboard=tensorboard)
     function = TrainingReward(
         plan.reward, frozenset(), plan.rewarding.missing_eos, plan.rewarding.max_unscored
     )
+    function.tokenizer = base.tokenizer
 
     def set_scale(writer: AnswerWriter) -> None:
         scale = read_scale(folder)
@@ -115,6 +117,17 @@ def train_policy(plan: TrainingPlan, folder: Path, start: Start, *, tensorboard:
         save(model.to("cpu"), base.tokenizer, made, facts)
 
 
+def ask_as_measured(base: Base) -> None:
+    """Let TRL ask a policy, and end its answers, as it is measured: behind no thought."""
+    base.tokenizer.chat_template = base.template.answering
+    settings = base.model.generation_config
+    named = ids_of(settings.eos_token_id)
+    if (ends := base.template.ends(named)) != named:
+        settings.eos_token_id = sorted(ends)
+        more = ", ".join(base.tokenizer.convert_ids_to_tokens(sorted(ends - named)))
+        logging.getLogger("palate").info("an answer also ends at %s", more)
+
+
 def base_scale(
     plan: TrainingPlan,
     writer: AnswerWriter,
@@ -142,7 +155,7 @@ def _prompt_ids(
     plan: TrainingPlan, base: Base, prompts: Mapping[str, Messages]
 ) -> dict[str, tuple[int, ...]]:
     """Return each prompt as ids, as TRL makes them; all must leave room for an answer."""
-    ids = {row: base.template.prompt(prompt) for row, prompt in prompts.items()}
+    ids = {row: base.template.answer_prompt(prompt) for row, prompt in prompts.items()}
     window = window_of(base.model.config.get_text_config(), base.tokenizer)
     if window is not None:
         room = window - plan.recipe.max_new_tokens

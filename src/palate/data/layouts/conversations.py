@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from palate.data import types
 from palate.errors import DataError
+from palate.marks import TRANSCRIPT
 from palate.records import Message, normal_form
 
 ROLES = {
@@ -23,7 +24,6 @@ ROLES = {
     "developer": "system",
 }
 """Names of roles in public files → the three of a chat template."""
-TRANSCRIPT = re.compile(r"(?:\A|\n\n) ?(Human|Assistant):[ \n]?")
 SPACE = re.compile(r"\s+")
 
 
@@ -177,12 +177,12 @@ def _block(block: object) -> str | None:
 
 def _transcript(text: str) -> tuple[Message, ...] | None:
     marks = list(TRANSCRIPT.finditer(text))
-    if len(marks) < 2 or marks[0].start() > 0 or marks[0][1] != "Human":
+    if len(marks) < 2 or marks[0].start() > 0 or not marks[0][1]:
         return None
     ends = [*(mark.start() for mark in marks[1:]), len(text)]
     return tuple(
         Message(
-            role="user" if mark[1] == "Human" else "assistant",
+            role="user" if mark[1] else "assistant",
             content=text[mark.end() : end].strip(),
         )
         for mark, end in zip(marks, ends, strict=True)

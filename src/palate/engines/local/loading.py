@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 from palate.engines.local.rope import Sides, find_sides
 from palate.engines.local.threads import FairLock
 from palate.engines.local.weights import load_weights
+from palate.engines.text.chat_template import ids_of
+from palate.engines.text.marks import decoded
 from palate.engines.text.reader import Reader, window_of
 from palate.models import choose_device, choose_dtype, import_torch
 from palate.records import Settings
@@ -67,6 +69,8 @@ class LoadedModel:
         self.tokenizer = reader.tokenizer
         self.model = load_weights(reference, head, self.folder, {**options, "dtype": self.dtype})
         reader.complete(self.model.config.get_text_config())
+        if head == "causal" and self.tokenizer is not None and self.ends != reader.ends:
+            self.model.generation_config.eos_token_id = sorted(reader.ends)
         self.sides = find_sides(self.model, torch)
         self.model.to(self.device).eval()
         self.read_mode, self.layers = ReadMode(False, "not asked yet"), 1
@@ -91,14 +95,11 @@ class LoadedModel:
     @property
     def ends(self) -> frozenset[int]:
         """The ids that end a reply."""
-        ends = self.model.generation_config.eos_token_id
-        return frozenset(ends if isinstance(ends, list) else [ends]) - {None}
+        return ids_of(self.model.generation_config.eos_token_id)
 
     def text(self, ids: Sequence[int]) -> str:
         """Return the text of tokens; none for a model without a tokenizer, as benches make it."""
-        if self.tokenizer is None:
-            return ""
-        return str(self.tokenizer.decode(list(ids), skip_special_tokens=True))
+        return "" if self.tokenizer is None else decoded(self.tokenizer, ids)
 
     @property
     def nbytes(self) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import threading
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
@@ -11,10 +13,10 @@ from typing import Any
 
 from jinja2 import TemplateError
 
-from palate.engines.text.marks import BRACKETED, marks_of
+from palate.engines.text.marks import marks_of
 from palate.engines.text.template_source import read_source
-from palate.engines.text.thoughts import before_thought, without_thought
 from palate.errors import ModelError
+from palate.marks import BRACKETED, UNKNOWN, after_thought, prompt_end
 from palate.records import Encoded, Message, Settings
 
 REMEMBERED = 128
@@ -34,7 +36,8 @@ class ChatTemplate:
     """A tokenizer and its chat template, for texts that are data.
 
     A text that spells one of the tokenizer's tokens or of the template's marks is broken by a
-    zero-width space, so that no post and no response can open or close a turn (`marks_of`).
+    zero-width space, so that no post and no response can open or close a turn (`marks_of`); such
+    texts are counted in `broken`.
 
     Args:
         tokenizer: a fast one.
@@ -53,12 +56,16 @@ class ChatTemplate:
         self.tokenizer, self.rows = tokenizer, rows
         tokenizer.backend_tokenizer.no_truncation()
         tokenizer.backend_tokenizer.no_padding()
-        self._marks = marks_of(
+        self._marks, roles = marks_of(
             tokenizer,
             self.source.written,
             lambda turns, generation: self._render(self._plain, turns, generation),
         )
         self._first = "".join({mark[0] for mark in self._marks})
+        written = "|".join(map(re.escape, roles)) or "(?!)"
+        self._roles = re.compile(rf"^([ \t]*)({written})", re.M)
+        self.broken: set[int] = set()
+        """Hashes of the texts that spelt a mark."""
         self._last: tuple[tuple[Message, ...], str, bool, str] | None = None
         self._recent: dict[tuple[str, int | None], Encoded] = {}
         self._lock = threading.Lock()
@@ -72,9 +79,21 @@ class ChatTemplate:
 
         It is `text`, but no thought is open at its end: the template is told `enable_thinking =
         false`, and a thought that it opens all the same is closed, empty. Where a closed
-        conversation has further marks before its response, they stand there.
+        conversation has further marks before its response, they stand there. Raises `ModelError`
+        for a thought in marks that are not known.
         """
-        return without_thought(self._remembered(messages, self._answering, True)) + self.lead
+        end = prompt_end(self._remembered(messages, self._answering, True))
+        if end.closed is None:
+            raise ModelError(f"{self.name}: the template opens {UNKNOWN.format(end.mark)}")
+        return end.closed + self.lead
+
+    @cached_property
+    def answering(self) -> str:
+        """The template as Jinja whose prompt is `answer_text`, for who renders it elsewhere."""
+        prompt = self._written(HELLO, self._answering, True)
+        behind = json.dumps(self.answer_text(HELLO).removeprefix(prompt), ensure_ascii=False)
+        ending = f"{{% if add_generation_prompt %}}{{{{ {behind} }}}}{{% endif %}}"
+        return self._answering + ending * (behind != '""')
 
     @cached_property
     def lead(self) -> str:
@@ -82,10 +101,33 @@ class ChatTemplate:
         source, word = self._answering, "Hello!"
         prompt = self._written(HELLO, source, True)
         closed = self._written((*HELLO, Message(role="assistant", content=word)), source, False)
-        if before_thought(prompt) != prompt or not closed.startswith(prompt):
+        bare = prompt_end(prompt).bare
+        if not closed.startswith(bare):
             return ""
-        lead = closed[len(prompt) :].partition(word)[0]
+        lead = closed[len(bare) :].partition(word)[0]
+        if bare != prompt and BRACKETED.search(lead):
+            lead = after_thought(lead)
         return lead if BRACKETED.search(lead) else ""
+
+    def ends(self, named: frozenset[int]) -> frozenset[int]:
+        """Return the ids that end a reply: those named, the tokenizer's, and the template's own.
+
+        That is the last token in a row behind a response, unless another of them is an end already;
+        where nothing is written there, the first token of the user's next turn.
+        """
+        word, last, behind = "Hello!", -1, ""
+        named |= ids_of(self.tokenizer.eos_token_id)
+        with suppress(ModelError):
+            behind = self.closed_text(HELLO, word).rpartition(word)[2].lstrip()
+            if not behind:
+                turns = (*HELLO, Message(role="assistant", content=word), *HELLO)
+                behind, last = self._written(turns, self._plain, False), 0
+                behind = behind.partition(word)[2].lstrip()
+        written, ids = [], self.tokenizer.get_added_vocab()
+        while tokens := [token for token in ids if token.strip() and behind.startswith(token)]:
+            written.append(ids[token := max(tokens, key=len)])
+            behind = behind[len(token) :]
+        return named if not written or named & {*written} else named | {written[last]}
 
     def _remembered(self, messages: tuple[Message, ...], source: str, generation: bool) -> str:
         last = self._last  # another thread may replace it
@@ -120,10 +162,14 @@ class ChatTemplate:
 
     def safe(self, text: str) -> str:
         """Break what spells a mark."""
+        whole = text
         if any(letter in text for letter in self._first):
             for mark in self._marks:
                 if mark in text:
                     text = text.replace(mark, f"{mark[0]}\u200b{mark[1:]}")
+        text = self._roles.sub(lambda role: f"{role[1]}{role[2][0]}\u200b{role[2][1:]}", text)
+        if text != whole:
+            self.broken.add(hash(whole))
         return text
 
     def closed_text(self, messages: tuple[Message, ...], response: str) -> str:
@@ -138,13 +184,14 @@ class ChatTemplate:
         whole = self._written(closed, self._answering, False)
         if whole.startswith(prompt):
             return whole
-        bare = before_thought(self._remembered(messages, self._answering, True))
+        bare = prompt_end(self._remembered(messages, self._answering, True)).bare
         if bare == prompt or not whole.startswith(bare):
             raise ModelError(
                 f"{self.name}: the chat template writes a closed conversation that does not begin "
                 "with its prompt"
             )
-        return prompt + whole[len(bare) :]  # it writes a thought before an answer and none in one
+        # It writes a thought before an answer and none in one.
+        return prompt + whole[len(bare) :].removeprefix(self.lead)
 
     def prompt(self, messages: tuple[Message, ...], opening: str = "") -> tuple[int, ...]:
         """Return the ids of a conversation that the model is to continue after `opening`."""
@@ -272,3 +319,8 @@ class ChatTemplate:
                 f"embeddings have {self.rows} rows; resize them, or take its own tokenizer"
             )
         return tuple(ids)
+
+
+def ids_of(ends: Any) -> frozenset[int]:
+    """Return the ids of an `eos_token_id`: a number, a list or None."""
+    return frozenset(ends if isinstance(ends, list) else [ends]) - {None}

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from palate.engines.text.chat_template import HELLO, ChatTemplate
+from palate.engines.text.chat_template import HELLO, ChatTemplate, ids_of
 from palate.engines.text.template_source import CLOCK, DATED, may_name
-from palate.engines.text.thoughts import THOUGHT, before_thought
 from palate.engines.text.token_bound import tokens_per_byte
-from palate.errors import LoadError, first_line
+from palate.errors import LoadError, ModelError, first_line
+from palate.marks import THOUGHT, prompt_end
 from palate.models import (
     ModelFolder,
     choose_device,
@@ -112,7 +112,7 @@ class Reader:
         """What stands before an answer where the template would think first; else nothing."""
         if self.settings.chat_template is None and not may_name(self.tokenizer_folder, THOUGHT):
             return ()
-        plain = before_thought(self.template.text(HELLO, generation=True))
+        plain = prompt_end(self.template.text(HELLO, generation=True)).bare
         closed = self.template.answer_text(HELLO)
         return () if closed == plain else (closed.removeprefix(plain),)
 
@@ -147,13 +147,39 @@ class Reader:
 
     @cached_property
     def ends(self) -> frozenset[int]:
+        """The ids that end a reply: of generation settings, tokenizer and chat template."""
+        try:
+            return self.template.ends(self.named_ends)
+        except ModelError:  # it has none
+            return self.named_ends | ids_of(self.tokenizer.eos_token_id)
+
+    @cached_property
+    def named_ends(self) -> frozenset[int]:
         """The ids that end a reply, by the model's generation settings."""
         made = import_transformers().GenerationConfig
         try:
-            ends = made.from_pretrained(self.folder).eos_token_id
+            return ids_of(made.from_pretrained(self.folder).eos_token_id)
         except OSError:  # a folder without such settings
-            ends = made.from_model_config(self._load("AutoConfig")).eos_token_id
-        return frozenset(ends if isinstance(ends, list) else [ends]) - {None}
+            return ids_of(made.from_model_config(self._load("AutoConfig")).eos_token_id)
+
+    @property
+    def broken_notes(self) -> tuple[str, ...]:
+        """Say how many texts that were read so far spelt a mark of the model."""
+        n = len(template.broken) if (template := self.__dict__.get("template")) else 0
+        texts = "1 text spells a mark" if n == 1 else f"{n:,} texts spell marks"
+        return (f"{self.reference}: {texts} of the model, broken by a zero-width space",) * bool(n)
+
+    @cached_property
+    def end_details(self) -> dict[str, str]:
+        """The tokens that end a reply beside those of the generation settings; empty for most."""
+        more = self.tokenizer.convert_ids_to_tokens(sorted(self.ends - self.named_ends))
+        return {"ends": " ".join(more)} if more else {}
+
+    @property
+    def end_notes(self) -> tuple[str, ...]:
+        """Say so where a reply ends at a token that the generation settings do not name."""
+        note = f"{self.reference}: a reply also ends at {{}}, which generation_config does not name"
+        return tuple(map(note.format, self.end_details.values()))
 
     @cached_property
     def frame(self) -> int:

@@ -7,10 +7,10 @@ from typing import Any, Literal, NamedTuple
 from palate.engines import ChatTemplate
 from palate.engines.text.chat_template import HELLO
 from palate.errors import ModelError, first_line
+from palate.marks import ADDED_PAD
 from palate.models import ModelFolder, import_torch, import_transformers
 from palate.records import Settings
 
-ADDED_PAD = "<|pad|>"
 Kind = Literal["classifier", "causal"]
 LOADERS: dict[Kind, tuple[str, dict[str, int], str]] = {
     "classifier": ("AutoModelForSequenceClassification", {"num_labels": 1}, "a classifier"),

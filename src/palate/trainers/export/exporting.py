@@ -8,15 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from palate.benchmarks import Dataset, dataset_of
+from palate.engines.text.marks import special_tokens
 from palate.errors import UsageError
 from palate.learning.recipes.output import new_folder
+from palate.marks import thoughts_among
 from palate.records import Settings
 from palate.rewards import reward
 from palate.session import Session, default_session
 from palate.trainers.export.plan import ExportPlan, Served
-from palate.trainers.export.policies import read_policy
+from palate.trainers.export.policies import ExportedPolicy, read_policy
 from palate.trainers.export.prompts import prompt_rows
-from palate.trainers.export.targets import TARGETS
+from palate.trainers.export.targets import TARGETS, ExportTarget
 from palate.trainers.export.writing import serve_command, updates_in_words, write_files
 
 HELD_OUT = 10
@@ -38,6 +40,8 @@ class Exported:
     held_out_users: int
     updates: str | None
     """How many updates the trainer makes, in words; None where it says so itself."""
+    notes: tuple[str, ...] = ()
+    """What may go wrong."""
 
 
 def export(
@@ -94,6 +98,7 @@ def export(
         pairs = dataset_of(benchmark, settings.seed)
         named = reward(scorer, context, session=session, settings=settings)
         trained = read_policy(policy, session, settings)
+        notes = thought_notes(trained, target)
         rows = prompt_rows(pairs, trained, policy_context, held_out, session, settings)
         name = pairs.name if isinstance(benchmark, Dataset) else str(benchmark)
         words = ("-b", name) if data_words is None else tuple(data_words)
@@ -120,4 +125,20 @@ def export(
         held_out_rows=len(rows.held_out),
         held_out_users=plan.users(rows.held_out),
         updates=updates_in_words(plan, target),
+        notes=notes,
     )
+
+
+def thought_notes(policy: ExportedPolicy, target: ExportTarget) -> tuple[str, ...]:
+    """Warn of thoughts whose marks the trainer drops; raises `UsageError` where all begin so."""
+    if policy.template is None or target.needs_end_of_turn:
+        return ()
+    if not (marks := sorted(thoughts_among(special_tokens(policy.template.tokenizer)))):
+        return ()
+    problem = (
+        f"{target.title} drops {', '.join(marks)} from answers, as special tokens: a thought that "
+        "the policy writes would be rewarded with its answer"
+    )
+    if any(mark in policy.open_thought for mark in marks):
+        raise UsageError(f"{policy.spec}: opens a thought, and {problem}; export to openrlhf")
+    return (problem,)

@@ -11,6 +11,7 @@ from palate.engines import ChatTemplate
 from palate.engines.text.chat_template import HELLO
 from palate.engines.text.reader import window_of
 from palate.errors import ModelError, UsageError, first_line
+from palate.marks import prompt_end
 from palate.models import import_transformers
 from palate.records import Message, Settings
 from palate.session import Session
@@ -46,6 +47,12 @@ class ExportedPolicy:
             return None
         _, _, end = self.template.closed_text(HELLO, "Hello!").rpartition("Hello!")
         return end.strip() or None
+
+    @property
+    def open_thought(self) -> str:
+        """The mark of the thought that prompts end within; "" for none, or where it is unknown."""
+        template = self.template
+        return prompt_end(template.text(HELLO, generation=True)).mark if template else ""
 
     def prompt_tokens(self, prompts: Sequence[Sequence[Message]]) -> int:
         """Return how many tokens the longest prompt has; the paper's limit where that is unknown.

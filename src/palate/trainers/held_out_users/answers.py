@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from palate.engines.text.marks import decoded
 from palate.records import Progress
 from palate.seeding import digest
 
@@ -103,7 +104,7 @@ class AnswerWriter:
             for k, (log_ratio, kl, entropy) in enumerate(sums.tolist(), first):
                 tokens = written[k][counts[k]]
                 yield PolicyAnswer(
-                    trainer.processing_class.decode(tokens, skip_special_tokens=True),
+                    decoded(trainer.processing_class, tokens.tolist()),
                     bool(is_end[k].any()),
                     len(tokens),
                     log_ratio,
