@@ -37,7 +37,7 @@ def folder(tiny, tmp_path):
 
 def test_a_folder_resolves_to_itself_with_the_hash_of_its_content(folder):
     found = resolve(at(folder))
-    assert found == (folder.resolve(), content_hash(folder), None, None)
+    assert found == (folder.resolve(), content_hash(folder), None, None, ())
     assert len(found.content) == 64
 
 

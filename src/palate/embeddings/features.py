@@ -44,6 +44,11 @@ class Features:
         """Numbers of a vector."""
         return sum(self.widths)
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What loading the sources' models gave rise to."""
+        return tuple(note for source in self.sources for note in getattr(source, "notes", ()))
+
     def table(self, items: Sequence[Item], progress: Progress | None = None) -> NDArray[np.float32]:
         """Return the vectors (n × width) of the items; NaN where one is too long for a model."""
         unique, positions = distinct(items)

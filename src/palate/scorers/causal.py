@@ -61,11 +61,12 @@ class LocalText:
         return self.reader.template
 
     def notes(self) -> tuple[str, ...]:
-        """Say so where the model is read in padded batches, which costs time and no accuracy."""
+        """Say what its weights gave rise to, and where it is read in padded batches, for time."""
         read_mode = self.session.read_mode(self.reader, self.head)
+        notes = self.session.load_notes(self.reader, self.head)
         if read_mode is None or read_mode.startswith("shared"):
-            return ()
-        return (f"{self.reference}: read in {read_mode}",)
+            return notes
+        return (*notes, f"{self.reference}: read in {read_mode}")
 
     def info(self, what: str, prompt: str, **more: object) -> ScorerInfo:
         """Return info whose fingerprint holds weights, precision, prompt and what is computed."""

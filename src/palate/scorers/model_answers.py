@@ -37,11 +37,17 @@ class ModelAnswers:
         labels: Sequence[str] = (),
     ) -> None:
         max_tokens = spec.number("max_tokens", MAX_TOKENS, least=1)
+        self.session = session
         self.max_tokens = 1 if labels else max_tokens  # one token is read, so room for one is kept
         self.labels = tuple(labels)
         self.model: LanguageModel = session.language_model(
             spec, settings, options | {"max_tokens"}, example
         )
+
+    def notes(self) -> tuple[str, ...]:
+        """Say what the weights of a model in this process gave rise to."""
+        reader = self.model.reader
+        return () if reader is None else self.session.load_notes(reader, "causal")
 
     def info(self, what: str, prompt: str, **more: object) -> ScorerInfo:
         """Return the info of a judge: the model, what is computed, the prompt, the most tokens."""

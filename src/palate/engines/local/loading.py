@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 
 from palate.engines.local.rope import Sides, find_sides
 from palate.engines.local.threads import FairLock
-from palate.engines.local.weights import load_weights
 from palate.engines.text.reader import Reader, window_of
-from palate.models import choose_device, choose_dtype, import_torch
+from palate.models import choose_device, choose_dtype, import_torch, load_weights
 from palate.records import Settings
 from palate.specs import Reference
 
@@ -65,7 +64,17 @@ class LoadedModel:
         if settings.attention not in (None, "tree"):
             options["attn_implementation"] = settings.attention
         self.tokenizer = reader.tokenizer
-        self.model = load_weights(reference, head, self.folder, {**options, "dtype": self.dtype})
+        self.notes: list[str] = []
+        """What was said while the weights were loaded."""
+        self.model = load_weights(
+            reference,
+            head,
+            self.folder.path,
+            self.notes,
+            self.folder.adapter,
+            dtype=self.dtype,
+            **options,
+        )
         reader.complete(self.model.config.get_text_config())
         self.sides = find_sides(self.model, torch)
         self.model.to(self.device).eval()

@@ -15,13 +15,14 @@ from palate.engines.text.chat_template import HELLO, ChatTemplate
 from palate.engines.text.template_source import CLOCK, DATED, may_name
 from palate.engines.text.thoughts import THOUGHT, before_thought
 from palate.engines.text.token_bound import tokens_per_byte
-from palate.errors import LoadError, first_line
 from palate.models import (
     ModelFolder,
+    Part,
     choose_device,
     choose_dtype,
     import_torch,
     import_transformers,
+    load_part,
     resolve,
 )
 from palate.records import Message, Settings
@@ -40,6 +41,8 @@ class Reader:
     ) -> None:
         self.reference, self.settings, self._resolved = reference, settings, resolved
         self._lock = threading.RLock()
+        self.heard: list[str] = []
+        """What was said while tokenizer and configuration were loaded."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Travel without what is loaded."""
@@ -102,10 +105,23 @@ class Reader:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Say so where a template was given, and the tokenizer has its own."""
+        """Say what was heard while it was loaded, and where a given template is not read."""
+        notes = (*self.where_from, *self.heard_early)
         if self.settings.chat_template is None or self.template.source.given:
-            return ()
-        return (f"{self.reference}: read in its own chat template, not in that of --chat-template",)
+            return notes
+        line = f"{self.reference}: read in its own chat template, not in that of --chat-template"
+        return (*notes, line)
+
+    @property
+    def where_from(self) -> tuple[str, ...]:
+        """How the weights were found, where the hub was out of reach."""
+        return self.resolved.notes
+
+    @property
+    def heard_early(self) -> tuple[str, ...]:
+        """What tokenizer and configuration give rise to, before any weights are loaded."""
+        rows = getattr(self.config, "vocab_size", None)
+        return (*self.heard, *rowless(self.reference, self.tokenizer, rows))
 
     @cached_property
     def thought(self) -> tuple[str, ...]:
@@ -148,10 +164,10 @@ class Reader:
     @cached_property
     def ends(self) -> frozenset[int]:
         """The ids that end a reply, by the model's generation settings."""
-        made = import_transformers().GenerationConfig
-        try:
-            ends = made.from_pretrained(self.folder).eos_token_id
-        except OSError:  # a folder without such settings
+        if (self.folder / "generation_config.json").is_file():
+            ends = load_part("GenerationConfig", self.folder, self.reference).eos_token_id
+        else:
+            made = import_transformers().GenerationConfig
             ends = made.from_model_config(self._load("AutoConfig")).eos_token_id
         return frozenset(ends if isinstance(ends, list) else [ends]) - {None}
 
@@ -205,14 +221,24 @@ class Reader:
         """Tokens the model can read, or None if it declares no limit."""
         return window_of(self.config, self.tokenizer)
 
-    def _load(self, kind: str) -> Any:
+    def _load(self, kind: Part) -> Any:
         folder = self.tokenizer_folder if kind == "AutoTokenizer" else self.folder
-        loader = getattr(import_transformers(), kind)
-        try:
-            return loader.from_pretrained(folder, trust_remote_code=self.settings.trust_remote_code)
-        except Exception as error:  # what a broken folder raises is anybody's guess
-            named = f"{self.noun}{self.reference}"
-            raise LoadError(f"{named}: cannot be loaded ({first_line(error)})") from error
+        code = self.settings.trust_remote_code
+        name = f"{self.noun}{self.reference}"
+        return load_part(kind, folder, name, self.heard, trust_remote_code=code)
+
+
+def rowless(name: object, tokenizer: Any, rows: int | None) -> tuple[str, ...]:
+    """Say so where tokens have no row in the model's table, but for a pad, which is never read."""
+    beyond = {k: t for t, k in tokenizer.get_vocab().items() if k >= (rows or k + 1)}
+    beyond.pop(tokenizer.pad_token_id, None)
+    if not beyond:
+        return ()
+    first = min(beyond)
+    return (
+        f"{name}: {len(beyond)} tokens have no row in the model, such as {beyond[first]!r} "
+        f"({first} of {rows})",
+    )
 
 
 def vocabulary_of(tokenizer: Any) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from palate.data import hub
 from palate.engines.text.reader import Reader
 from palate.errors import ModelError
-from palate.models import resolve
+from palate.models import Part, resolve
 from palate.specs import Reference
 
 CONFIG = "config.json"
@@ -66,7 +66,12 @@ class RemoteReader(Reader):
             )
         return super().ends
 
-    def _load(self, kind: str) -> Any:
+    @property
+    def where_from(self) -> tuple[str, ...]:
+        """Nothing: no weights are asked for."""
+        return ()
+
+    def _load(self, kind: Part) -> Any:
         if kind == "AutoConfig" and not (self.folder / CONFIG).is_file():
             return _NoConfig()
         return super()._load(kind)
