@@ -41,6 +41,8 @@ DECIDING = re.compile(
 """Keys of a configuration that numbers may depend on."""
 READ_ELSEWHERE = {"dual_chunk_attention_config"}
 """Read by vLLM alone, beyond the 262,144 tokens that Qwen2.5-1M was trained on."""
+OFF: tuple[object, ...] = (None, False, 0, 1, "", "none", "default", "absolute", [], {})
+"""Values that switch nothing on, and multiply by nothing but 1."""
 BOOKKEEPING = re.compile(
     r"^_"  # where from, by what: _name_or_path, _attn_implementation_autoset, _commit_hash
     r"|dropout|_pdrop$|^init|initializer|init_(std|scale|range)"  # of training alone
@@ -194,13 +196,13 @@ def _unread(config: Any, written: Mapping[str, Any]) -> set[str]:
     known |= {*kind.attribute_map, *kind.attribute_map.values()}
     stayed = {
         key
-        for key, value in written.items()
-        if (key in vars(config) or (key.startswith("rope_") and not hasattr(kind, key)))
-        and key not in known
-        and not hasattr(kind, key)
-        and not _neutral(value)
-        and not BOOKKEEPING.search(key)
+        for key in (written.keys() & vars(config).keys()) - known
+        if not hasattr(kind, key) and not _neutral(written[key]) and not BOOKKEEPING.search(key)
     }
+    if "rope_parameters" not in known:  # a property of every class, rotary or not
+        unscaled = {it for it in ("rope_scaling", "rope_parameters") if written.get(it)} - known
+        if unscaled:
+            return stayed | unscaled
     if not stayed:
         return stayed
     here, library = Path(inspect.getfile(kind)), Path(import_transformers().__file__).parent
@@ -231,5 +233,4 @@ def _unread_positions(config: Any) -> set[str]:
 
 
 def _neutral(value: Any) -> bool:
-    """Tell whether a value switches nothing on, and multiplies by nothing but 1."""
-    return value is not True and value in (None, False, 0, 1, "", "none", "default", [], {})
+    return value is not True and value in OFF

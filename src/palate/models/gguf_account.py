@@ -59,11 +59,11 @@ def account_gguf(file: Path, model: Any) -> dict[str, Any]:
     stated = {key.removeprefix(prefix): v for key, v in values.items() if key.startswith(prefix)}
     read, tensors = _read_by_transformers(architecture, model)
     for key, value in stated.items():
-        known = key in read or key in SCALING or HARMLESS.search(key)
+        known = key in read or key in SCALING or HARMLESS.search(key) is not None
         if key in EQUAL:  # some are looked at, and set nothing
             known = _equal(model.config, EQUAL[key], value)
         elif key == "attention.sliding_window" and not known and model.config.model_type == "phi3":
-            model.config.sliding_window = known = value
+            model.config.sliding_window, known = value, True
         off = value is not True and value in (None, False, 0, 1, "", [])
         if not (known or off):
             raise ModelError(
@@ -122,6 +122,7 @@ def _positions(
         if hasattr(config, "original_max_position_embeddings"):
             config.original_max_position_embeddings = original
         scaling |= {"original_max_position_embeddings": original}
+        scaling["factor"] = config.max_position_embeddings / original
         return {"rope_type": "longrope", **scaling, **fields}
     if kind == "linear":
         return {"rope_type": kind, "factor": scaling["factor"]}

@@ -1,4 +1,4 @@
-"""What libraries warn of while a model is loaded: notes of the run, but for the known harmless."""
+"""Warnings of libraries while a model is loaded: notes of the run, but for harmless ones."""
 
 from __future__ import annotations
 

@@ -26,6 +26,8 @@ class LocalText:
     With `reads_as` it reads the token ids of that model, which it is compared with.
     """
 
+    width: int | None = None
+    """How many ids the softmax is over, where that is fewer than the model has."""
     written = 0
     """Tokens that a server writes behind what it reads."""
 
@@ -73,6 +75,8 @@ class LocalText:
         details = {**self.reader.details, "prompt": prompt}
         if self.head == "causal":  # what it reads stands behind a prompt
             details |= self.reader.answer_details
+        if self.width is not None:
+            details["softmax"] = self.width
         made = digest(what, *list(details.values())[1:])
         return ScorerInfo.model_validate(
             {
@@ -104,7 +108,7 @@ class LocalText:
             lambda encoded: len(encoded.ids),
             lambda fitting: (
                 (k, [value(logp) for logp in of_group])
-                for k, of_group in model.log_probabilities(fitting)
+                for k, of_group in model.log_probabilities(fitting, self.width)
             ),
         )
 

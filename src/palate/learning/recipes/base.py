@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 from palate.engines import ChatTemplate
 from palate.engines.text.chat_template import HELLO
-from palate.errors import LoadError
+from palate.errors import ModelError
 from palate.models import (
     ModelFolder,
     import_torch,
@@ -85,8 +85,9 @@ def _loaded(
         model = load_weights(
             name, kind, folder.path, notes, fresh_head=fresh, dtype=torch.float32, **options
         )
-    except LoadError as error:
-        raise LoadError(str(error).replace("loaded", f"trained as {what}", 1)) from error
+    except ModelError as error:
+        why = str(error).removeprefix(f"{name}: ").removeprefix("cannot be loaded ").strip("()")
+        raise ModelError(f"{name}: cannot be trained as {what} ({why})") from error
     template = _template(model, tokenizer, settings)
     if template.source.given:
         tokenizer.chat_template = template.source.written
