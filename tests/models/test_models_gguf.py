@@ -136,17 +136,17 @@ def test_scaled_positions_are_those_of_plain_transformers(tiny, tmp_path, monkey
 
 
 REFUSED = {
-    "rope.scaling.type=su": ({"rope.scaling.type": "su", "rope.scaling.factor": 2.0}, {}),
+    "rope.scaling.type=su: without": ({"rope.scaling.type": "su", "rope.scaling.factor": 2.0}, {}),
     "qwen2.rope.scaling.yarn_log_multiplier": (
         {**YARN, "rope.scaling.yarn_log_multiplier": 0.1}, {}),
-    "without original_context_length": (
+    "type=yarn: without original_context_length": (
         {"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0}, {}),
     "qwen2.attention.scale": ({"attention.scale": 0.5}, {}),
     "qwen2.attention.key_length": ({"attention.key_length": 16}, {}),
     "qwen2.rope.dimension_count_swa": ({"rope.dimension_count_swa": 4}, {}),
     "the tensor blk.0.attn_q_norm.weight": ({}, {"blk.0.attn_q_norm.weight": [1.0] * 8}),
     "the tensor output.scale": ({}, {"output.scale": [2.0]}),
-    "rope_factors_short and rope_factors_long one is not there": (
+    "rope_factors_long.weight beside": (
         {}, {"rope_factors_long.weight": DIVISORS}),
     "rope_freqs.weight beside rope.scaling.type=yarn": (YARN, {"rope_freqs.weight": DIVISORS}),
 }  # fmt: skip

@@ -41,8 +41,6 @@ DECIDING = re.compile(
 """Keys of a configuration that numbers may depend on."""
 READ_ELSEWHERE = {"dual_chunk_attention_config"}
 """Read by vLLM alone, beyond the 262,144 tokens that Qwen2.5-1M was trained on."""
-OFF: tuple[object, ...] = (None, False, 0, 1, "", "none", "default", "absolute", [], {})
-"""Values that switch nothing on, and multiply by nothing but 1."""
 BOOKKEEPING = re.compile(
     r"^_"  # where from, by what: _name_or_path, _attn_implementation_autoset, _commit_hash
     r"|dropout|_pdrop$|^init|initializer|init_(std|scale|range)"  # of training alone
@@ -50,6 +48,7 @@ BOOKKEEPING = re.compile(
     r"|^(auto_map|transformers_version|unsloth\w*|model_name|tokenizer_class|torchscript|license)$"
     r"|^(task_specific_params|finetuning_task|output_past|gradient_checkpointing|transformers\.js\w*)"
     r"|^(pooler_\w+|directionality|pruned_heads|is_llama_config|pretraining_tp|use_cache)$"
+    r"|^(rotary|scale_attn_weights)$"  # of GPT-J, where both are how it is computed
     r"|_token_id$|^(n_ctx|seq_length|max_seq\w*|model_max_length)$"
 )
 """Keys that say how a model was made or is run, and change no number."""
@@ -79,17 +78,16 @@ def tensor_problems(
     for key in sorted(info["missing_keys"]):
         # An encoder's own pooler is often left out of its weights, and is not read here.
         unread = head == "encoder" and key.startswith("pooler.")
-        drawn = fresh_head and _of_head(model, key)
+        drawn = fresh_head and not key.startswith(f"{model.base_model_prefix}.")
+        drawn |= fresh_head and ".pooler." in key  # which only a head reads
         if key not in replaced and not unread and not drawn:
             yield f"the weights lack {key}; this is {LACKING[head]}"
     # What a new head is put on may have been trained with any other.
     if not fresh_head and (named := _foreign(model, head)) is not None:
-        has_code = getattr(model.config, "auto_map", None)
-        yield (
-            f"config.json says {named}, which computes something else than {loaded}; "
-            + ("run its own code with --trust-remote-code" if has_code else "")
-            + ("" if has_code else f"correct `architectures` there if it is a {loaded}")
-        )
+        way = f"correct `architectures` there if it is a {loaded}"
+        if getattr(model.config, "auto_map", None):
+            way = "run its own code with --trust-remote-code"
+        yield f"config.json says {named}, which computes something else than {loaded}; {way}"
     for key in sorted(info["unexpected_keys"]):
         if not is_harmless(model, head, key):
             yield (
@@ -141,9 +139,10 @@ def is_harmless(model: Any, head: str, key: str) -> bool:
     return head == "classifier" and LANGUAGE_HEADS.search(key) is not None
 
 
-def _of_head(model: Any, key: str) -> bool:
-    body = f"{model.base_model_prefix}."
-    return not key.startswith(body) or ".pooler." in key  # which only a head reads
+def neutral(value: Any) -> bool:
+    """Tell whether a value switches nothing on, and multiplies by nothing but 1."""
+    off: tuple[object, ...] = (None, False, 0, 1, "", "none", "default", "absolute", [], {})
+    return value is not True and value in off
 
 
 def damaged(folder: Path) -> str | None:
@@ -197,7 +196,7 @@ def _unread(config: Any, written: Mapping[str, Any]) -> set[str]:
     stayed = {
         key
         for key in (written.keys() & vars(config).keys()) - known
-        if not hasattr(kind, key) and not _neutral(written[key]) and not BOOKKEEPING.search(key)
+        if not hasattr(kind, key) and not neutral(written[key]) and not BOOKKEEPING.search(key)
     }
     if "rope_parameters" not in known:  # a property of every class, rotary or not
         unscaled = {it for it in ("rope_scaling", "rope_parameters") if written.get(it)} - known
@@ -225,12 +224,5 @@ def _unread_positions(config: Any) -> set[str]:
         for key in re.findall(r"'([^']+)'", text.rpartition("{")[2])
     }
     layers = [stored, *(it for it in stored.values() if isinstance(it, dict))]
-    return {
-        f"rope_parameters.{key}"
-        for key in named - {"finetuned"}
-        if not all(_neutral(layer.get(key)) for layer in layers)
-    }
-
-
-def _neutral(value: Any) -> bool:
-    return value is not True and value in OFF
+    unread = (it for it in named - {"finetuned"} if not all(neutral(x.get(it)) for x in layers))
+    return {f"rope_parameters.{it}" for it in unread}

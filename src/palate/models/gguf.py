@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from palate.errors import ModelError, ResourceError, first_line
+from palate.errors import LoadError, ModelError, ResourceError
 from palate.files import whole_folder
 from palate.models.gguf_account import account_gguf
-from palate.models.loading import fill, load_gguf
+from palate.models.loading import fill, load_part, load_weights
 from palate.models.runtime import import_torch, import_transformers
 from palate.stores import cache_folder
 
@@ -50,14 +50,14 @@ def _convert(file: Path, folder: Path, dtype: str = "bfloat16") -> None:
     torch, transformers = import_torch(), import_transformers()
     try:
         with contextlib.redirect_stderr(io.StringIO()), _parsed_once():  # its bars count tensors
-            tokenizer, read = load_gguf(file)
+            name, place = file.name, file.parent
+            tokenizer = load_part("AutoTokenizer", place, name, gguf_file=name)
+            how: dict[str, Any] = {"gguf_file": name, "dtype": torch.float32}
+            read = load_weights(name, "causal", place, [], **how)
             positions = account_gguf(file, read)
-    except ModelError:
-        raise
-    except Exception as error:  # what a broken file raises is anybody's guess
-        raise ModelError(
-            f"{file.name}: not a GGUF that transformers can read ({first_line(error)})"
-        ) from error
+    except LoadError as error:
+        why = str(error.__cause__).partition("\n")[0]
+        raise ModelError(f"{name}: not a GGUF that transformers can read ({why})") from error
     # A model read from GGUF counts as quantised and refuses to be saved: a fresh one does not.
     config = read.config
     if positions:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from palate.errors import ModelError
+from palate.models.account import neutral
 
 TENSORS = {
     "rope_freqs.weight": ("short_factor", "long_factor"),
@@ -57,40 +58,27 @@ def account_gguf(file: Path, model: Any) -> dict[str, Any]:
     architecture = str(values["general.architecture"])
     prefix = f"{architecture}."
     stated = {key.removeprefix(prefix): v for key, v in values.items() if key.startswith(prefix)}
-    read, tensors = _read_by_transformers(architecture, model)
+    parts: Any = importlib.import_module("transformers.modeling_gguf_pytorch_utils")
+    listed, name = parts.GGUF_TO_TRANSFORMERS_MAPPING["config"], str(model.config.model_type)
+    fields = {**listed.get(architecture, {}), **listed.get(name.removesuffix("_text"), {})}
+    unread = []
     for key, value in stated.items():
-        known = key in read or key in SCALING or HARMLESS.search(key) is not None
+        known = key in SCALING or HARMLESS.search(key) is not None or fields.get(key, -1) != -1
         if key in EQUAL:  # some are looked at, and set nothing
             known = _equal(model.config, EQUAL[key], value)
-        elif key == "attention.sliding_window" and not known and model.config.model_type == "phi3":
+        elif key == "attention.sliding_window" and name == "phi3":
             model.config.sliding_window, known = value, True
-        off = value is not True and value in (None, False, 0, 1, "", [])
-        if not (known or off):
-            raise ModelError(
-                f"{file.name}: {prefix}{key} ({str(value)[:60]}) is read by no part of "
-                f"{type(model).__name__}; take the model's safetensors"
-            )
-    for tensor in reader.tensors:
-        if tensor.name not in tensors and tensor.name not in TENSORS:
-            raise ModelError(
-                f"{file.name}: the tensor {tensor.name} is read by no part of "
-                f"{type(model).__name__}; take the model's safetensors"
-            )
-    divisors = {it.name: it.data.tolist() for it in reader.tensors if it.name in TENSORS}
+        unread += [] if known or neutral(value) else [f"{prefix}{key} ({str(value)[:60]})"]
+    processor = parts.TENSOR_PROCESSORS.get(architecture, parts.TensorProcessor)
+    names = parts.get_gguf_hf_weights_map(model, processor(config=model.config.to_dict()))
+    tensors = {it.name: it.data for it in reader.tensors if it.name not in names}
+    for what in (*unread, *(f"the tensor {it}" for it in tensors if it not in TENSORS)):
+        raise ModelError(
+            f"{file.name}: {what} is read by no part of {type(model).__name__}; take the "
+            "model's safetensors"
+        )
+    divisors = {it: data.tolist() for it, data in tensors.items()}
     return {} if architecture == "gpt-oss" else _positions(file.name, stated, divisors, model)
-
-
-def _read_by_transformers(architecture: str, model: Any) -> tuple[set[str], set[str]]:
-    """Return the keys of an architecture, and the tensors of a model, that transformers reads."""
-    gguf = importlib.import_module("transformers.modeling_gguf_pytorch_utils")
-    listed = gguf.GGUF_TO_TRANSFORMERS_MAPPING["config"]
-    name = str(model.config.model_type).removesuffix("_text")
-    read = {**listed.get(architecture, {}), **listed.get(name, {})}
-    kind = gguf.TENSOR_PROCESSORS.get(architecture, gguf.TensorProcessor)
-    return (
-        {key for key, field in read.items() if field != -1},
-        set(gguf.get_gguf_hf_weights_map(model, kind(config=model.config.to_dict()))),
-    )
 
 
 def _equal(config: Any, field: str, value: Any) -> bool:
@@ -109,27 +97,24 @@ def _positions(
     scaling = {field: stated[key] for key, field in SCALING.items() if key in stated}
     original = scaling.get("original_max_position_embeddings")
     if divisors:
-        if kind not in ("none", "longrope"):
-            raise ModelError(f"{name}: {next(iter(divisors))} beside rope.scaling.type={kind}")
         fields = {key: value for it, value in divisors.items() for key in TENSORS[it]}
-        if len(fields) < 2:
+        if kind not in ("none", "longrope") or len(fields) < 2:
             raise ModelError(
-                f"{name}: of rope_factors_short and rope_factors_long one is not there"
+                f"{name}: {' and '.join(divisors)} beside rope.scaling.type={kind} say too little, "
+                "or too much"
             )
         if original is None:  # as Llama 3's, which are the same at every length
-            original = config.max_position_embeddings
-            fields["attention_factor"] = 1.0
+            original, fields["attention_factor"] = config.max_position_embeddings, 1.0
         if hasattr(config, "original_max_position_embeddings"):
             config.original_max_position_embeddings = original
-        scaling |= {"original_max_position_embeddings": original}
+        scaling["original_max_position_embeddings"] = original
         scaling["factor"] = config.max_position_embeddings / original
         return {"rope_type": "longrope", **scaling, **fields}
     if kind == "linear":
         return {"rope_type": kind, "factor": scaling["factor"]}
-    if kind == "yarn":
-        if original is None:
-            raise ModelError(f"{name}: rope.scaling.type=yarn without original_context_length")
+    if kind == "yarn" and original is not None:
         return {"rope_type": kind, **scaling}
     if kind != "none":
-        raise ModelError(f"{name}: rope.scaling.type={kind} is none that transformers computes")
+        why = "transformers computes none such" if original else "without original_context_length"
+        raise ModelError(f"{name}: rope.scaling.type={kind}: {why}")
     return {}

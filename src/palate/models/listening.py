@@ -35,15 +35,6 @@ TIMELESS = (DeprecationWarning, PendingDeprecationWarning, FutureWarning)
 _turn = threading.RLock()
 
 
-class _Ear(logging.Handler):
-    def __init__(self, texts: list[str]) -> None:
-        super().__init__(logging.WARNING)
-        self.texts = texts
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.texts.append(record.getMessage())
-
-
 @contextmanager
 def listening(notes: list[str], name: object, place: Path) -> Iterator[list[str]]:
     """Add what libraries warn of meanwhile to the notes, each once, under a model's name.
@@ -52,9 +43,21 @@ def listening(notes: list[str], name: object, place: Path) -> Iterator[list[str]
     error says more than they do.
     """
     texts: list[str] = []
-    with _turn, warnings.catch_warnings(record=True) as raised, _ears(_Ear(texts)):
-        warnings.simplefilter("always")
-        yield texts
+    ear = logging.Handler(logging.WARNING)
+    ear.emit = lambda record: texts.append(record.getMessage())  # type: ignore[method-assign]
+    loggers = [logging.getLogger(library) for library in LIBRARIES]
+    # What was warned of once in this process would stay unsaid for the next model.
+    getattr(getattr(logging.Logger, "warning_once", None), "cache_clear", lambda: None)()
+    with _turn, warnings.catch_warnings(record=True, action="always") as raised:
+        before = [(it.level, it.handlers, it.propagate) for it in loggers]
+        try:
+            for it in loggers:
+                it.level, it.handlers, it.propagate = logging.WARNING, [ear], False
+                it.manager._clear_cache()  # type: ignore[attr-defined]
+            yield texts
+        finally:
+            for it, (it.level, it.handlers, it.propagate) in zip(loggers, before, strict=True):
+                it.manager._clear_cache()  # type: ignore[attr-defined]
     texts += [str(it.message) for it in raised if not issubclass(it.category, TIMELESS)]
     for text in texts:
         if not any(re.search(pattern, text) for pattern in HARMLESS):
@@ -62,22 +65,3 @@ def listening(notes: list[str], name: object, place: Path) -> Iterator[list[str]
             short = short if len(short) <= LONGEST else f"{short[:LONGEST]}…"
             if (note := f"{name}: a library warns: {short}") not in notes:
                 notes.append(note)
-
-
-@contextmanager
-def _ears(ear: logging.Handler) -> Iterator[None]:
-    # What was warned of once in this process would stay unsaid for the next model.
-    forget = getattr(getattr(logging.Logger, "warning_once", None), "cache_clear", None)
-    if forget is not None:
-        forget()
-    loggers = [logging.getLogger(library) for library in LIBRARIES]
-    before = [(it.level, it.handlers, it.propagate) for it in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.WARNING)
-        logger.handlers, logger.propagate = [ear], False
-    try:
-        yield
-    finally:
-        for logger, (level, handlers, propagate) in zip(loggers, before, strict=True):
-            logger.setLevel(level)
-            logger.handlers, logger.propagate = handlers, propagate

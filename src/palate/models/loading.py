@@ -15,7 +15,7 @@ from palate.models.account import account_config, damaged, is_harmless, tensor_p
 from palate.models.adapters import Adapter
 from palate.models.listening import listening
 from palate.models.merging import adapter_tensors, add_adapter, outputs_of
-from palate.models.runtime import import_torch, import_transformers
+from palate.models.runtime import import_transformers
 
 LOADERS = {
     "causal": "AutoModelForCausalLM",
@@ -23,7 +23,7 @@ LOADERS = {
     "encoder": "AutoModel",
 }
 Part = Literal["AutoTokenizer", "AutoConfig", "GenerationConfig"]
-TOKENIZERS = ("tokenizer.json", "*.model", "vocab.*", "*.tiktoken", "tekken.json", "*.py")
+TOKENIZERS = ("tokenizer.json", "*.model", "vocab.*", "*.tiktoken", "tekken.json", "*.py", "*.gguf")
 """Files that a tokenizer's vocabulary stands in; a class of its own may have others."""
 REPORTED = re.compile(r"^(\S+)\s*\|\W*(MISSING|UNEXPECTED|MISMATCH)", re.MULTILINE)
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
@@ -38,20 +38,16 @@ def load_part(
     `ModelError` for a key of config.json that numbers may depend on and nothing reads.
     """
     notes = [] if notes is None else notes
-    missing = kind == "AutoTokenizer" and folder.is_dir() and not _has_vocabulary(folder)
     try:
         with listening(notes, name, folder):
             part = getattr(import_transformers(), kind).from_pretrained(folder, **options)
     except Exception as error:  # what a broken folder raises is anybody's guess
-        why = f"no tokenizer.json in {folder}" if missing else first_line(error)
+        there = kind != "AutoTokenizer" or any(any(folder.glob(it)) for it in TOKENIZERS)
+        why = first_line(error) if there else f"no tokenizer.json in {folder}"
         raise LoadError(f"{name}: cannot be loaded ({why})") from error
     if kind == "AutoConfig":
         account_config(part, folder, name, notes)
     return part
-
-
-def _has_vocabulary(folder: Path) -> bool:
-    return any(True for pattern in TOKENIZERS for _ in folder.glob(pattern))
 
 
 def load_weights(
@@ -88,35 +84,17 @@ def load_weights(
         raise LoadError(f"{name}: cannot be loaded ({why})") from error
     for problem in tensor_problems(model, head, info, stored, fresh_head):
         raise ModelError(f"{name}: {problem}")
-    account_config(model.config, folder, name, notes)
+    if "gguf_file" not in options:  # which has no config.json
+        account_config(model.config, folder, name, notes)
     return model if adapter is None else add_adapter(name, head, model, adapter, notes)
 
 
-def load_gguf(file: Path) -> tuple[Any, Any]:
-    """Return tokenizer and model of a GGUF file, in float32; raises what transformers raises."""
-    torch, auto = import_torch(), import_transformers()
-    options = {"gguf_file": file.name}
-    with listening([], file.name, file.parent):  # its tensors and keys are accounted for by name
-        tokenizer = auto.AutoTokenizer.from_pretrained(file.parent, **options)
-        model, info = auto.AutoModelForCausalLM.from_pretrained(
-            file.parent, dtype=torch.float32, output_loading_info=True, **options
-        )
-    if missing := sorted(info["missing_keys"]):  # such as the first file of several
-        raise ModelError(f"{file.name}: the file lacks {missing[0]}; a model in parts is not read")
-    return tokenizer, model
-
-
 def fill(module: Any, tensors: Any) -> None:
-    """Give a module these tensors, by name; raises `RuntimeError` unless they are exactly its."""
-    module.load_state_dict(tensors, strict=True)
-
-
-def read_tensors(file: Path) -> dict[str, Any]:
-    """Return the tensors of a safetensors file."""
+    """Give a module these tensors, or a file's, by name; raises `RuntimeError` unless all fit."""
     from safetensors.torch import load_file
 
-    tensors: dict[str, Any] = load_file(file)
-    return tensors
+    stored = load_file(tensors) if isinstance(tensors, Path) else tensors
+    module.load_state_dict(stored, strict=True)
 
 
 def load_embedder(name: object, folder: Path, notes: list[str], **options: Any) -> Any:

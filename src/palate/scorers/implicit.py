@@ -48,10 +48,8 @@ class Implicit(ScaledDifference):
         notes: tuple[str, ...] = ()
         if len(set(widths)) > 1:  # rows beyond both tokenizers, such as one of a pad
             models = _models(specs, session, settings, min(widths))
-            stated = " and ".join(
-                f"{it.reference} {n:,}" for it, n in zip(local, widths, strict=True)
-            )
-            notes = (f"rows of the heads: {stated}; the softmax leaves out what one has alone",)
+            listed = " and ".join(f"{n:,}" for n in widths)
+            notes = (f"{spec}: heads of {listed} rows; the softmax leaves out what one has alone",)
         self.compose(models)
         self.canonical = str(without_network(spec, "reference"))
         first = self.models[0].info

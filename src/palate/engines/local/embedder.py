@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from palate.engines.local.threads import FairLock, map_ordered
 from palate.engines.text.reader import even_parts
-from palate.models import ModelFolder, choose_device, import_torch, load_embedder, resolve
+from palate.models import ModelFolder, choose_device, import_torch, resolve
+from palate.models.loading import load_embedder
 from palate.records import Settings
 from palate.seeding import digest
 from palate.specs import Reference

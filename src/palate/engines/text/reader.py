@@ -17,7 +17,6 @@ from palate.engines.text.thoughts import THOUGHT, before_thought
 from palate.engines.text.token_bound import tokens_per_byte
 from palate.models import (
     ModelFolder,
-    Part,
     choose_device,
     choose_dtype,
     import_torch,
@@ -25,6 +24,7 @@ from palate.models import (
     load_part,
     resolve,
 )
+from palate.models.loading import Part
 from palate.records import Message, Settings
 from palate.seeding import digest
 from palate.specs import Reference
@@ -106,7 +106,8 @@ class Reader:
     @property
     def notes(self) -> tuple[str, ...]:
         """Say what was heard while it was loaded, and where a given template is not read."""
-        notes = (*self.where_from, *self.heard_early)
+        beyond = rowless(self.reference, self.tokenizer, getattr(self.config, "vocab_size", None))
+        notes = (*self.where_from, *self.heard, *beyond)
         if self.settings.chat_template is None or self.template.source.given:
             return notes
         line = f"{self.reference}: read in its own chat template, not in that of --chat-template"
@@ -116,12 +117,6 @@ class Reader:
     def where_from(self) -> tuple[str, ...]:
         """How the weights were found, where the hub was out of reach."""
         return self.resolved.notes
-
-    @property
-    def heard_early(self) -> tuple[str, ...]:
-        """What tokenizer and configuration give rise to, before any weights are loaded."""
-        rows = getattr(self.config, "vocab_size", None)
-        return (*self.heard, *rowless(self.reference, self.tokenizer, rows))
 
     @cached_property
     def thought(self) -> tuple[str, ...]:
@@ -230,15 +225,10 @@ class Reader:
 
 def rowless(name: object, tokenizer: Any, rows: int | None) -> tuple[str, ...]:
     """Say so where tokens have no row in the model's table, but for a pad, which is never read."""
-    beyond = {k: t for t, k in tokenizer.get_vocab().items() if k >= (rows or k + 1)}
-    beyond.pop(tokenizer.pad_token_id, None)
-    if not beyond:
-        return ()
-    first = min(beyond)
-    return (
-        f"{name}: {len(beyond)} tokens have no row in the model, such as {beyond[first]!r} "
-        f"({first} of {rows})",
-    )
+    tokens = tokenizer.get_vocab().items()
+    beyond = {k: token for token, k in tokens if rows and k >= rows and k != tokenizer.pad_token_id}
+    listed = ", ".join(f"{token!r} ({k})" for k, token in sorted(beyond.items())[:3])
+    return (f"{name}: tokens beyond the {rows} rows of the model: {listed}",) if beyond else ()
 
 
 def vocabulary_of(tokenizer: Any) -> str:

@@ -10,7 +10,8 @@ from typing import Any
 from palate.data import hub
 from palate.engines.text.reader import Reader
 from palate.errors import ModelError
-from palate.models import Part, resolve
+from palate.models import resolve
+from palate.models.loading import Part
 from palate.specs import Reference
 
 CONFIG = "config.json"
@@ -66,10 +67,7 @@ class RemoteReader(Reader):
             )
         return super().ends
 
-    @property
-    def where_from(self) -> tuple[str, ...]:
-        """Nothing: no weights are asked for."""
-        return ()
+    where_from = ()
 
     def _load(self, kind: Part) -> Any:
         if kind == "AutoConfig" and not (self.folder / CONFIG).is_file():

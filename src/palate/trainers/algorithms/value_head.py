@@ -13,7 +13,7 @@ from safetensors.torch import save
 
 from palate.errors import ModelError
 from palate.files import write_whole
-from palate.models import fill, read_tensors
+from palate.models.loading import fill
 
 FILE = "value_head.safetensors"
 
@@ -63,7 +63,7 @@ class ValueHead(torch.nn.Module):
     def load(self, folder: Path) -> None:
         """Read the weights of a checkpoint; raises `ModelError` where it has none that fit."""
         try:
-            fill(self, read_tensors(folder / FILE))
+            fill(self, folder / FILE)
         except (OSError, RuntimeError, SafetensorError) as error:
             raise ModelError(
                 f"{folder / FILE}: no critic of this policy; resume from a checkpoint of PPO"

@@ -11,7 +11,8 @@ from palate.engines import ChatTemplate
 from palate.engines.text.chat_template import HELLO
 from palate.engines.text.reader import window_of
 from palate.errors import UsageError
-from palate.models import cached_snapshot, load_part
+from palate.models import load_part
+from palate.models.resolve import cached_snapshot
 from palate.records import Message, Settings
 from palate.session import Session
 from palate.specs import Reference, Spec
