@@ -51,13 +51,15 @@ def listening(notes: list[str], name: object, place: Path) -> Iterator[list[str]
     with _turn, warnings.catch_warnings(record=True, action="always") as raised:
         before = [(it.level, it.handlers, it.propagate) for it in loggers]
         try:
-            for it in loggers:
-                it.level, it.handlers, it.propagate = logging.WARNING, [ear], False
-                it.manager._clear_cache()  # type: ignore[attr-defined]
+            for logger in loggers:
+                logger.setLevel(logging.WARNING)
+                logger.handlers, logger.propagate = [ear], False
             yield texts
         finally:
-            for it, (it.level, it.handlers, it.propagate) in zip(loggers, before, strict=True):
-                it.manager._clear_cache()  # type: ignore[attr-defined]
+            for logger, (level, logger.handlers, logger.propagate) in zip(
+                loggers, before, strict=True
+            ):
+                logger.setLevel(level)
     texts += [str(it.message) for it in raised if not issubclass(it.category, TIMELESS)]
     for text in texts:
         if not any(re.search(pattern, text) for pattern in HARMLESS):
