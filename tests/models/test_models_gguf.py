@@ -94,6 +94,11 @@ CASES = {
         "rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 256}),
     "linear": ("Qwen2ForCausalLM", {"rope.scaling.type": "linear", "rope.scaling.factor": 2.0}, {},
                {"rope_type": "linear", "factor": 2.0}),
+    "a factor alone": ("Qwen2ForCausalLM", {"rope.scaling.factor": 2.0}, {},
+                       {"rope_type": "linear", "factor": 2.0}),
+    "yarn, its magnitude": ("Qwen2ForCausalLM", {**YARN, "rope.scaling.attn_factor": 0.5}, {}, {
+        "rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 256,
+        "attention_factor": 0.5 * (1 + 0.1 * np.log(4.0))}),
     "none": ("Qwen2ForCausalLM", {"rope.scaling.type": "none"}, {}, None),
     "divisors of every length": ("Qwen2ForCausalLM", {}, {"rope_freqs.weight": "llama3"}, LLAMA3),
     "bookkeeping": ("Qwen2ForCausalLM", {"rope.scaling.finetuned": True, "vendor.note": "x",
@@ -136,19 +141,22 @@ def test_scaled_positions_are_those_of_plain_transformers(tiny, tmp_path, monkey
 
 
 REFUSED = {
-    "rope.scaling.type=su: without": ({"rope.scaling.type": "su", "rope.scaling.factor": 2.0}, {}),
+    "rope.scaling.type=su": ({"rope.scaling.type": "su", "rope.scaling.factor": 2.0}, {}),
     "qwen2.rope.scaling.yarn_log_multiplier": (
         {**YARN, "rope.scaling.yarn_log_multiplier": 0.1}, {}),
-    "type=yarn: without original_context_length": (
+    "rope.scaling.type=yarn": (
         {"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0}, {}),
     "qwen2.attention.scale": ({"attention.scale": 0.5}, {}),
     "qwen2.attention.key_length": ({"attention.key_length": 16}, {}),
     "qwen2.rope.dimension_count_swa": ({"rope.dimension_count_swa": 4}, {}),
     "the tensor blk.0.attn_q_norm.weight": ({}, {"blk.0.attn_q_norm.weight": [1.0] * 8}),
     "the tensor output.scale": ({}, {"output.scale": [2.0]}),
-    "rope_factors_long.weight beside": (
+    "rope_factors_long.weight: no scaling": (
         {}, {"rope_factors_long.weight": DIVISORS}),
-    "rope_freqs.weight beside rope.scaling.type=yarn": (YARN, {"rope_freqs.weight": DIVISORS}),
+    "rope_freqs.weight, rope.scaling.factor=2.0": (
+        {"rope.scaling.factor": 2.0}, {"rope_freqs.weight": DIVISORS}),
+    "rope.scaling.type=linear": ({"rope.scaling.type": "linear"}, {}),
+    "rope_freqs.weight, rope.scaling.type=yarn": (YARN, {"rope_freqs.weight": DIVISORS}),
 }  # fmt: skip
 
 

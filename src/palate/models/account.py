@@ -168,10 +168,8 @@ def account_config(config: Any, folder: Path, name: object, notes: list[str]) ->
         raw = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):  # which whoever loads the model says
         return
-    parts = [(config, raw)] + [
-        (text, it) for key, it in raw.items() if getattr(config, key, None) is text is not config
-    ]
-    for part, written in parts:
+    inner = [it for key, it in raw.items() if getattr(config, key, None) is text is not config]
+    for part, written in ((config, raw), *((text, it) for it in inner)):
         if type(part).__module__.startswith("transformers."):  # else its own code reads it
             others = sorted(_unread(part, written) | _unread_positions(part))
             for key in others:

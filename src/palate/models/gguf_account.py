@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Mapping
+from math import log
 from pathlib import Path
 from typing import Any
 
@@ -83,38 +84,38 @@ def account_gguf(file: Path, model: Any) -> dict[str, Any]:
 
 def _equal(config: Any, field: str, value: Any) -> bool:
     stored = getattr(config, field, None)
-    if field == "head_dim":
-        stored = stored or config.hidden_size // config.num_attention_heads
-        if (rope := getattr(config, "rope_parameters", None)) is not None:
-            return value in (stored, int(stored * (rope.get("partial_rotary_factor") or 1)))
-    return bool(stored == value)
+    if field != "head_dim":
+        return bool(stored == value)
+    stored = stored or config.hidden_size // config.num_attention_heads
+    part = (getattr(config, "rope_parameters", None) or {}).get("partial_rotary_factor") or 1
+    return value in (stored, int(stored * part))
 
 
 def _positions(
     name: str, stated: Mapping[str, Any], divisors: Mapping[str, Any], model: Any
 ) -> dict[str, Any]:
-    config, kind = model.config, str(stated.get("rope.scaling.type", "none"))
+    config = model.config
     scaling = {field: stated[key] for key, field in SCALING.items() if key in stated}
+    kind = str(stated.get("rope.scaling.type", "linear" if "factor" in scaling else "none"))
     original = scaling.get("original_max_position_embeddings")
-    if divisors:
+    if divisors and kind in ("none", "longrope"):
         fields = {key: value for it, value in divisors.items() for key in TENSORS[it]}
-        if kind not in ("none", "longrope") or len(fields) < 2:
-            raise ModelError(
-                f"{name}: {' and '.join(divisors)} beside rope.scaling.type={kind} say too little, "
-                "or too much"
-            )
         if original is None:  # as Llama 3's, which are the same at every length
             original, fields["attention_factor"] = config.max_position_embeddings, 1.0
         if hasattr(config, "original_max_position_embeddings"):
             config.original_max_position_embeddings = original
         scaling["original_max_position_embeddings"] = original
         scaling["factor"] = config.max_position_embeddings / original
-        return {"rope_type": "longrope", **scaling, **fields}
-    if kind == "linear":
+        if fields.keys() >= {"short_factor", "long_factor"}:
+            return {"rope_type": "longrope", **scaling, **fields}
+    elif kind == "linear" and "factor" in scaling and not divisors:
         return {"rope_type": kind, "factor": scaling["factor"]}
-    if kind == "yarn" and original is not None:
-        return {"rope_type": kind, **scaling}
-    if kind != "none":
-        why = "transformers computes none such" if original else "without original_context_length"
-        raise ModelError(f"{name}: rope.scaling.type={kind}: {why}")
-    return {}
+    elif kind == "yarn" and "factor" in scaling and original and not divisors:
+        more = scaling.pop("attention_factor", 1.0)  # times what YaRN itself has
+        return {"rope_type": kind, **scaling} | (
+            {} if more == 1 else {"attention_factor": more * (1 + 0.1 * log(scaling["factor"]))}
+        )
+    if kind == "none" and not divisors:
+        return {}
+    told = ", ".join((*divisors, *(f"{it}={v}" for it, v in stated.items() if "scaling" in it)))
+    raise ModelError(f"{name}: {told}: no scaling of positions that transformers computes")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from palate.errors import LoadError, ModelError, UsageError, first_line
 from palate.models.account import account_config, damaged, is_harmless, tensor_problems
@@ -22,7 +22,6 @@ LOADERS = {
     "classifier": "AutoModelForSequenceClassification",
     "encoder": "AutoModel",
 }
-Part = Literal["AutoTokenizer", "AutoConfig", "GenerationConfig"]
 TOKENIZERS = ("tokenizer.json", "*.model", "vocab.*", "*.tiktoken", "tekken.json", "*.py", "*.gguf")
 """Files that a tokenizer's vocabulary stands in; a class of its own may have others."""
 REPORTED = re.compile(r"^(\S+)\s*\|\W*(MISSING|UNEXPECTED|MISMATCH)", re.MULTILINE)
@@ -30,7 +29,7 @@ COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def load_part(
-    kind: Part, folder: Path, name: object, notes: list[str] | None = None, **options: Any
+    kind: str, folder: Path, name: object, notes: list[str] | None = None, **options: Any
 ) -> Any:
     """Return a folder's tokenizer, configuration or settings of generation.
 
@@ -108,6 +107,7 @@ def load_embedder(name: object, folder: Path, notes: list[str], **options: Any) 
         if not any(pickle.parent.glob("*.safetensors")):
             where = pickle.relative_to(folder)
             raise ModelError(f"{name}: {where} is a pickle, which palate does not load")
+    texts: list[str] = []
     try:
         with listening(notes, name, folder) as texts:
             model = SentenceTransformer(
@@ -117,10 +117,11 @@ def load_embedder(name: object, folder: Path, notes: list[str], **options: Any) 
                 **options,
             )
     except Exception as error:  # what a broken folder raises is anybody's guess
-        raise LoadError(f"{name}: cannot be loaded ({first_line(error)})") from error
+        unfit = [key for key, status in _reported(texts) if status == "MISMATCH"]
+        why = f"{unfit[0]} has another shape in the weights" if unfit else first_line(error)
+        raise LoadError(f"{name}: cannot be loaded ({why})") from error
     body = getattr(model[0], "auto_model", None)
-    reported = (COLOURS.sub("", text) for text in texts if " LOAD REPORT" in text)
-    for key, status in (pair for text in reported for pair in REPORTED.findall(text)):
+    for key, status in _reported(texts):
         lacks = status == "MISSING" and not key.startswith("pooler.")
         if lacks or (status == "UNEXPECTED" and not is_harmless(body, "encoder", key)):
             verb = "lack" if lacks else "hold"
@@ -128,3 +129,8 @@ def load_embedder(name: object, folder: Path, notes: list[str], **options: Any) 
     if body is not None:
         account_config(body.config, Path(body.config.name_or_path or folder), name, notes)
     return model
+
+
+def _reported(texts: list[str]) -> list[tuple[str, str]]:
+    reports = [COLOURS.sub("", text) for text in texts if " LOAD REPORT" in text]
+    return [pair for report in reports for pair in REPORTED.findall(report)]

@@ -65,16 +65,8 @@ class LoadedModel:
             options["attn_implementation"] = settings.attention
         self.tokenizer = reader.tokenizer
         self.notes: list[str] = []
-        """What was said while the weights were loaded."""
-        self.model = load_weights(
-            reference,
-            head,
-            self.folder.path,
-            self.notes,
-            self.folder.adapter,
-            dtype=self.dtype,
-            **options,
-        )
+        options["dtype"], adapter = self.dtype, self.folder.adapter
+        self.model = load_weights(reference, head, self.folder.path, self.notes, adapter, **options)
         reader.complete(self.model.config.get_text_config())
         self.sides = find_sides(self.model, torch)
         self.model.to(self.device).eval()

@@ -24,7 +24,6 @@ from palate.models import (
     load_part,
     resolve,
 )
-from palate.models.loading import Part
 from palate.records import Message, Settings
 from palate.seeding import digest
 from palate.specs import Reference
@@ -216,7 +215,7 @@ class Reader:
         """Tokens the model can read, or None if it declares no limit."""
         return window_of(self.config, self.tokenizer)
 
-    def _load(self, kind: Part) -> Any:
+    def _load(self, kind: str) -> Any:
         folder = self.tokenizer_folder if kind == "AutoTokenizer" else self.folder
         code = self.settings.trust_remote_code
         name = f"{self.noun}{self.reference}"

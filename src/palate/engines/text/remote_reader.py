@@ -11,7 +11,6 @@ from palate.data import hub
 from palate.engines.text.reader import Reader
 from palate.errors import ModelError
 from palate.models import resolve
-from palate.models.loading import Part
 from palate.specs import Reference
 
 CONFIG = "config.json"
@@ -69,7 +68,7 @@ class RemoteReader(Reader):
 
     where_from = ()
 
-    def _load(self, kind: Part) -> Any:
+    def _load(self, kind: str) -> Any:
         if kind == "AutoConfig" and not (self.folder / CONFIG).is_file():
             return _NoConfig()
         return super()._load(kind)

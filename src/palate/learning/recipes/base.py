@@ -7,13 +7,8 @@ from typing import Any, Literal, NamedTuple
 from palate.engines import ChatTemplate
 from palate.engines.text.chat_template import HELLO
 from palate.errors import ModelError
-from palate.models import (
-    ModelFolder,
-    import_torch,
-    import_transformers,
-    load_part,
-    load_weights,
-)
+from palate.models import ModelFolder, import_torch, import_transformers
+from palate.models.loading import load_part, load_weights
 from palate.records import Settings
 
 ADDED_PAD = "<|pad|>"
