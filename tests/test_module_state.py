@@ -19,6 +19,9 @@ ALLOWED = {
     "trainers/algorithms/trl_hooks.py: fused_head is changed": (
         "TRL's own module decides what its head reads; it is put back after training"
     ),
+    "models/listening.py: _turn is a RLock": (
+        "warnings and loggers are the whole process's, so one load is listened to at a time"
+    ),
     "learning/solvers/threads.py: _limited is a Lock": (
         "BLAS has one number of threads for the whole process, so one caller at a time sets it"
     ),

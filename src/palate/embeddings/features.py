@@ -49,6 +49,11 @@ class Features:
         """Why an item may have no vector."""
         return " or ".join(dict.fromkeys(source.lacking for source in self.sources))
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What loading the sources' models gave rise to."""
+        return tuple(note for source in self.sources for note in getattr(source, "notes", ()))
+
     def table(self, items: Sequence[Item], progress: Progress | None = None) -> NDArray[np.float32]:
         """Return the vectors (n × width) of the items; NaN where one has none."""
         unique, positions = distinct(items)

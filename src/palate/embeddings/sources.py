@@ -75,6 +75,11 @@ class Sentences(OfResponse):
         self.meaning = digest("sentences", self.embedder.folder.content)
         self.fingerprint = digest("sentences", self.embedder.fingerprint)
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What loading the embedder gave rise to."""
+        return tuple(self.embedder.notes)
+
     @cached_property
     def width(self) -> int:
         """Numbers of a vector."""
@@ -97,6 +102,11 @@ class HiddenStates:
         content, *computed = self.reader.weights
         self.meaning = digest("hidden", content, 1, *self.reader.template_details.values())
         self.fingerprint = digest(self.meaning, *computed)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What loading the model gave rise to."""
+        return (*self.reader.notes, *self.session.load_notes(self.reader, "causal"))
 
     @property
     def model(self) -> LocalModel:

@@ -1,6 +1,8 @@
 """From references to weights on disk, and the set-up of torch."""
 
 from palate.models.gguf import save_tokenizer
+from palate.models.loading import load_part, load_weights
+from palate.models.merging import merge
 from palate.models.resolve import ModelFolder, ModelFolders, content_hash, resolve
 from palate.models.runtime import choose_device, choose_dtype, import_torch, import_transformers
 
@@ -12,6 +14,9 @@ __all__ = [
     "content_hash",
     "import_torch",
     "import_transformers",
+    "load_part",
+    "load_weights",
+    "merge",
     "resolve",
     "save_tokenizer",
 ]

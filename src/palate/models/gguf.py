@@ -14,12 +14,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from palate.errors import ModelError, ResourceError, first_line
+from palate.errors import LoadError, ModelError, ResourceError
 from palate.files import whole_folder
+from palate.models.gguf_account import account_gguf
+from palate.models.loading import fill, load_part, load_weights
 from palate.models.runtime import import_torch, import_transformers
 from palate.stores import cache_folder
 
-FORMAT = 1
+FORMAT = 2
 LOG = logging.getLogger("palate")
 
 
@@ -46,25 +48,24 @@ def convert_gguf(file: Path, content: bytes, *, exact: bool = False) -> Path:
 
 def _convert(file: Path, folder: Path, dtype: str = "bfloat16") -> None:
     torch, transformers = import_torch(), import_transformers()
-    options = {"gguf_file": file.name}
     try:
         with contextlib.redirect_stderr(io.StringIO()), _parsed_once():  # its bars count tensors
-            tokenizer = transformers.AutoTokenizer.from_pretrained(file.parent, **options)
-            read, info = transformers.AutoModelForCausalLM.from_pretrained(
-                file.parent, dtype=torch.float32, output_loading_info=True, **options
-            )
-    except Exception as error:  # what a broken file raises is anybody's guess
-        raise ModelError(
-            f"{file.name}: not a GGUF that transformers can read ({first_line(error)})"
-        ) from error
-    if missing := sorted(info["missing_keys"]):  # such as the first file of several
-        raise ModelError(f"{file.name}: the file lacks {missing[0]}; a model in parts is not read")
+            name, place = file.name, file.parent
+            tokenizer = load_part("AutoTokenizer", place, name, gguf_file=name)
+            how: dict[str, Any] = {"gguf_file": name, "dtype": torch.float32}
+            read = load_weights(name, "causal", place, [], **how)
+            positions = account_gguf(file, read)
+    except LoadError as error:
+        why = str(error.__cause__).partition("\n")[0]
+        raise ModelError(f"{name}: not a GGUF that transformers can read ({why})") from error
     # A model read from GGUF counts as quantised and refuses to be saved: a fresh one does not.
     config = read.config
+    if positions:
+        config.rope_parameters = {**(config.rope_parameters or {}), **positions}
     if hasattr(config, "quantization_config"):
         del config.quantization_config
     fresh = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32)
-    fresh.load_state_dict(read.state_dict(), strict=True)
+    fill(fresh, read.state_dict())
     fresh.to(getattr(torch, dtype)).save_pretrained(folder)
     save_tokenizer(tokenizer, folder)
 

@@ -34,6 +34,8 @@ class ModelFolder(NamedTuple):
     commit: str | None = None
     adapter: Adapter | None = None
     """What is added to the weights of `path`, which are then its base's."""
+    notes: tuple[str, ...] = ()
+    """What a run's reader has to know of how it was found."""
 
     @property
     def tokenizer(self) -> Path:
@@ -66,15 +68,15 @@ class ModelFolders:
         if reference.place == "hub":
             if reference not in self._from_hub:
                 self._from_hub[reference] = _from_hub(reference)
-            path, content, commit, _ = self._from_hub[reference]
+            path, content, commit, _, notes = self._from_hub[reference]
         else:
-            path, content, commit = self._local(reference), "", None
+            path, content, commit, notes = self._local(reference), "", None, ()
         adapter = find_adapter(path)
         if code:
             _refuse_code_elsewhere(path)
         content = content or content_hash(path, self._hashes, code=code)
         if adapter is None:
-            return ModelFolder(path, content, commit)
+            return ModelFolder(path, content, commit, notes=notes)
         if not adapters:
             raise ModelError(
                 f"model {reference}: an adapter, which this cannot read on its base; merge the two "
@@ -82,7 +84,7 @@ class ModelFolders:
             )
         base = self._base(reference, adapter, code)
         both = hashlib.sha256(f"{content} on {base.content}".encode()).hexdigest()
-        return ModelFolder(base.path, both, commit, adapter)
+        return ModelFolder(base.path, both, commit, adapter, (*notes, *base.notes))
 
     def _local(self, reference: Reference) -> Path:
         if reference.place == "pypi":
@@ -193,6 +195,26 @@ def _from_hub(reference: Reference) -> ModelFolder:
     missing = "models on the hub need pip install 'palate[local]'"
     with hub(f"model {reference}", "a local copy is given as ./folder", missing) as client:
         revision = reference.revision or "main"
-        commit = client.HfApi().model_info(reference.name, revision=revision).sha
-        path = client.snapshot_download(reference.name, revision=commit, allow_patterns=wanted)
-    return ModelFolder(_folder(path), f"commit {commit}", commit)
+        notes: tuple[str, ...] = ()
+        try:
+            commit = client.HfApi().model_info(reference.name, revision=revision).sha
+            path = client.snapshot_download(reference.name, revision=commit, allow_patterns=wanted)
+        except Exception as error:
+            status = getattr(getattr(error, "response", None), "status_code", None) or 500
+            cached = cached_snapshot(reference) if status >= 500 else None
+            if cached is None:
+                raise
+            path, commit = cached, cached.name
+            notes = (f"{reference}: the hub was not reached; commit {commit} is {revision} here",)
+    return ModelFolder(_folder(str(path)), f"commit {commit}", commit, notes=notes)
+
+
+def cached_snapshot(reference: Reference) -> Path | None:
+    """Return the folder of a model of the hub that was downloaded before; None without one."""
+    try:
+        from huggingface_hub import snapshot_download
+
+        revision = reference.revision or "main"
+        return Path(snapshot_download(reference.name, revision=revision, local_files_only=True))
+    except (ImportError, OSError, ValueError):
+        return None

@@ -33,10 +33,12 @@ class Autoregressive(Likelihood):
         session: Session,
         settings: Settings,
         reads_as: LocalText | None = None,
+        width: int | None = None,
     ) -> None:
         spec.need_reference("autoregressive:./models/my-arm")
         self.beta = spec.positive("beta", 1.0)
         self.local = text_of(spec, session, settings, {"beta"}, reads_as)
+        self.local.width = width
         self.info = self.local.info(
             f"{self.beta:g} sum log p(response, end of turn)",
             prompt_hash("about.jinja"),

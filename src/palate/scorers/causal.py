@@ -26,6 +26,8 @@ class LocalText:
     With `reads_as` it reads the token ids of that model, which it is compared with.
     """
 
+    width: int | None = None
+    """How many ids the softmax is over, where that is fewer than the model has."""
     written = 0
     """Tokens that a server writes behind what it reads."""
 
@@ -61,17 +63,20 @@ class LocalText:
         return self.reader.template
 
     def notes(self) -> tuple[str, ...]:
-        """Say what texts were broken, and where padded batches cost time and no accuracy."""
-        read_mode, broken = self.session.read_mode(self.reader, self.head), self.reader.broken_notes
+        """Say what loading gave rise to, which texts were broken, and where reading costs time."""
+        read_mode = self.session.read_mode(self.reader, self.head)
+        notes = *self.session.load_notes(self.reader, self.head), *self.reader.broken_notes
         if read_mode is None or read_mode.startswith("shared"):
-            return broken
-        return (f"{self.reference}: read in {read_mode}", *broken)
+            return notes
+        return (*notes, f"{self.reference}: read in {read_mode}")
 
     def info(self, what: str, prompt: str, **more: object) -> ScorerInfo:
         """Return info whose fingerprint holds weights, precision, prompt and what is computed."""
         details = {**self.reader.details, "prompt": prompt}
         if self.head == "causal":  # what it reads stands behind a prompt
             details |= self.reader.answer_details
+        if self.width is not None:
+            details["softmax"] = self.width
         made = digest(what, *list(details.values())[1:])
         return ScorerInfo.model_validate(
             {
@@ -103,7 +108,7 @@ class LocalText:
             lambda encoded: len(encoded.ids),
             lambda fitting: (
                 (k, [value(logp) for logp in of_group])
-                for k, of_group in model.log_probabilities(fitting)
+                for k, of_group in model.log_probabilities(fitting, self.width)
             ),
         )
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from palate.errors import SpecError
 from palate.records import Settings
 from palate.scorers.autoregressive import Autoregressive
+from palate.scorers.causal import LocalText
 from palate.scorers.endpoint_text import (
     OPTIONS,
     model_spec,
@@ -39,8 +42,14 @@ class Implicit(ScaledDifference):
         self.beta = spec.positive("beta", 1.0)
         names = [policy] if reference == "none" else [policy, reference]
         specs = [model_spec("autoregressive", name, spec) for name in names]
-        models = [Autoregressive(specs[0], session, settings)]
-        models += [Autoregressive(it, session, settings, models[0].local) for it in specs[1:]]
+        models = _models(specs, session, settings, None)
+        local = [it.local.reader for it in models if isinstance(it.local, LocalText)]
+        widths = [int(reader.config.vocab_size) for reader in local]
+        notes: tuple[str, ...] = ()
+        if len(set(widths)) > 1:  # rows beyond both tokenizers, such as one of a pad
+            models = _models(specs, session, settings, min(widths))
+            listed = " and ".join(f"{n:,}" for n in widths)
+            notes = (f"{spec}: heads of {listed} rows; the softmax leaves out what one has alone",)
         self.compose(models)
         self.canonical = str(without_network(spec, "reference"))
         first = self.models[0].info
@@ -48,7 +57,16 @@ class Implicit(ScaledDifference):
         self.info = first.model_copy(
             update={
                 "fingerprint": digest("implicit", self.beta, *prints),
+                "notes": (*first.notes, *notes),
                 "log_odds": "beta" in spec.options and len(models) > 1,
                 "details": {"policy": first.details, "reference": self.models[-1].info.details},
             }
         )
+
+
+def _models(
+    specs: Sequence[Spec], session: Session, settings: Settings, width: int | None
+) -> list[Autoregressive]:
+    models = [Autoregressive(specs[0], session, settings, width=width)]
+    reads_as = models[0].local
+    return models + [Autoregressive(it, session, settings, reads_as, width) for it in specs[1:]]

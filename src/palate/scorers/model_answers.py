@@ -37,6 +37,7 @@ class ModelAnswers:
         labels: Sequence[str] = (),
     ) -> None:
         max_tokens = spec.number("max_tokens", MAX_TOKENS, least=1)
+        self.session = session
         self.max_tokens = 1 if labels else max_tokens  # one token is read, so room for one is kept
         self.labels = tuple(labels)
         self.model: LanguageModel = session.language_model(
@@ -56,9 +57,11 @@ class ModelAnswers:
         return ScorerInfo.model_validate({**about, **more})
 
     def notes(self) -> tuple[str, ...]:
-        """Say where replies end, and what texts were broken."""
-        reader = self.model.reader
-        return () if reader is None else (*reader.end_notes, *reader.broken_notes)
+        """Say what loading gave rise to, where replies end, and what texts were broken."""
+        if (reader := self.model.reader) is None:
+            return ()
+        loaded = self.session.load_notes(reader, "causal")
+        return (*loaded, *reader.end_notes, *reader.broken_notes)
 
     def _label_details(self) -> dict[str, Any]:
         # What labels are read behind, and as, where it is not the label after a plain prompt.

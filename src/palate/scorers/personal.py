@@ -160,13 +160,17 @@ class Personal(StatefulScorer[UserStates]):
         return self.features.prompts([Item(render(it.question, it.shown), "") for it in slates])
 
     def notes(self) -> tuple[str, ...]:
-        """Say how large a state is."""
+        """Say how large a state is, and what loading the embedders gave rise to."""
+        notes = self.features.notes
         if self.users is None or self.state == "prior":
-            return ()
+            return notes
         each = self.users.bytes_each
         lost = self.users.n_too_long
         too_long = f"; {lost:,} choices have no vector ({self.features.lacking})" if lost else ""
-        return (f"{self.trained.model.method}: {each:,.0f} bytes of state per user{too_long}",)
+        return (
+            f"{self.trained.model.method}: {each:,.0f} bytes of state per user{too_long}",
+            *notes,
+        )
 
     def _learnt(self, choices: Mapping[str, Sequence[Choice]]) -> UserStates:
         return self.trained.adapt(self.shots(choices), self.features)

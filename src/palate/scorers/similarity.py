@@ -36,6 +36,10 @@ class Similarity:
             details={"reference": str(reference), "content": self.embedder.folder.content},
         )
 
+    def notes(self) -> tuple[str, ...]:
+        """Say what loading the embedder gave rise to."""
+        return tuple(self.embedder.notes)
+
     def prepare(self, slate: Slate) -> Prepared:
         """Read what is shown and the responses; the question plays no part."""
         return Prepared(slate.replace(question=()))

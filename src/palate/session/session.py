@@ -177,7 +177,8 @@ class Session:
         def load() -> LocalModel:
             turns = self._turns(settings)
             model = LocalModel(reader.reference, head, settings, reader=reader, turns=turns)
-            self._read_modes.put(digest(key, *_versions()), str(model.read_mode).encode())
+            lines = [str(model.read_mode), *(it for it in model.notes if it not in reader.notes)]
+            self._read_modes.put(digest(key, *_versions()), "\n".join(lines).encode())
             return model
 
         return self._models.get((*key, settings.batch_tokens), device, reader.weight_bytes, load)
@@ -215,8 +216,15 @@ class Session:
 
         So a finished run, or one whose models live elsewhere, loads no model to say it.
         """
-        mode = self._read_modes.get(digest(_key(reader, head), *_versions()))
-        return None if mode is None else mode.decode()
+        return next(iter(self._of_loading(reader, head)), None)
+
+    def load_notes(self, reader: Reader, head: str) -> tuple[str, ...]:
+        """Return what was said when the weights were last loaded, and the tokenizer did not say."""
+        return self._of_loading(reader, head)[1:]
+
+    def _of_loading(self, reader: Reader, head: str) -> tuple[str, ...]:
+        stored = self._read_modes.get(digest(_key(reader, head), *_versions())) or b""
+        return tuple(stored.decode().splitlines())
 
     @property
     def _read_modes(self) -> Documents:

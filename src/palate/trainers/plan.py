@@ -53,6 +53,8 @@ class TrainingPlan:
     """Hold what the policy's chat template is told."""
     template: Mapping[str, str] = field(default_factory=dict)
     """What of that the numbers depend on."""
+    heard: tuple[str, ...] = ()
+    """What reading the policy's tokenizer and configuration gave rise to."""
 
     @property
     def updates(self) -> list[int]:
@@ -99,10 +101,11 @@ class TrainingPlan:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader of the result must know of the reward."""
+        """What a reader of the result must know of policy and reward."""
+        notes = (*self.heard, *self.reward.info.notes)
         if self.stranger_reward is None and self.held_out_reward.own_state:
-            return *self.reward.info.notes, NO_STRANGER
-        return self.reward.info.notes
+            return *notes, NO_STRANGER
+        return notes
 
     @property
     def recipe_document(self) -> dict[str, Any]:

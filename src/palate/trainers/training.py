@@ -20,7 +20,7 @@ from palate.files import write_json
 from palate.learning.recipes.base import Base, load_policy
 from palate.learning.recipes.output import new_folder
 from palate.learning.recipes.saving import named, save, saving
-from palate.models import import_transformers
+from palate.models import import_torch, load_weights, merge
 from palate.records import Progress
 from palate.rewards import Scale, row_requests
 from palate.seeding import shuffled
@@ -48,6 +48,9 @@ def train_policy(plan: TrainingPlan, folder: Path, start: Start, *, tensorboard:
         ResourceError: where memory or disk run out.
     """
     base = load_policy(plan.model, plan.policy.spec, plan.recipe.seed, plan.settings)
+    for note in base.notes:
+        if note not in plan.heard:
+            logging.getLogger("palate").warning(note)
     template_of_model = base.tokenizer.chat_template
     ask_as_measured(base)
     prompts, held_out_prompts = plan.prompts, plan.held_out_prompts
@@ -101,7 +104,7 @@ def train_policy(plan: TrainingPlan, folder: Path, start: Start, *, tensorboard:
         trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
     model = trainer.accelerator.unwrap_model(trainer.model)
     if plan.lora is not None:
-        model = model.merge_and_unload()
+        model = merge(model)
     facts = {
         "base": {
             "reference": named(Reference.parse(str(plan.policy.reference))),
@@ -174,8 +177,10 @@ def _reference(plan: TrainingPlan, trainer: Any) -> Any:
     """Return the frozen starting policy; None where it is the policy without its adapters."""
     if plan.lora is not None or trainer.ref_model is not None:
         return trainer.ref_model
-    loader = import_transformers().AutoModelForCausalLM  # no KL in the reward: TRL keeps none
-    return loader.from_pretrained(plan.model.path).to(trainer.accelerator.device).eval()
+    # No KL in the reward: TRL keeps none.
+    path, dtype = plan.model.path, import_torch().float32
+    model = load_weights(plan.policy.spec, "causal", path, [], dtype=dtype)
+    return model.to(trainer.accelerator.device).eval()
 
 
 @contextmanager

@@ -15,14 +15,8 @@ from numpy.typing import NDArray
 
 from palate.engines.local.threads import FairLock, map_ordered
 from palate.engines.text.reader import even_parts
-from palate.errors import LoadError, ModelError, UsageError, first_line
-from palate.models import (
-    ModelFolder,
-    choose_device,
-    import_torch,
-    import_transformers,
-    resolve,
-)
+from palate.models import ModelFolder, choose_device, import_torch, resolve
+from palate.models.loading import load_embedder
 from palate.records import Settings
 from palate.seeding import digest
 from palate.specs import Reference
@@ -57,7 +51,7 @@ class Embedder:
     ) -> None:
         self.reference, self.settings = reference, settings
         self.folder = resolved or resolve(reference, code=settings.trust_remote_code)
-        self._turns = turns or FairLock()
+        self._turns, self.notes = turns or FairLock(), list(self.folder.notes)
         self.device = choose_device(settings.device)
         kind = self.device.split(":", maxsplit=1)[0]
         more = ("around",) if _writes_around(self.folder.path) else ()
@@ -71,27 +65,13 @@ class Embedder:
 
     @cached_property
     def _model(self) -> Any:
-        import_transformers()  # its progress bars go off
-        try:
-            from sentence_transformers import SentenceTransformer
-        except ImportError as error:
-            raise UsageError("embedders need pip install 'palate[local]'") from error
-        for pickle in sorted(self.folder.path.glob("*/pytorch_model.bin")):
-            if not any(pickle.parent.glob("*.safetensors")):
-                name = pickle.relative_to(self.folder.path)
-                raise ModelError(
-                    f"{self.reference}: {name} is a pickle, which palate does not load"
-                )
-        try:
-            model = SentenceTransformer(
-                str(self.folder.path),
-                device=choose_device(self.settings.device),
-                trust_remote_code=self.settings.trust_remote_code,
-                local_files_only=True,
-                model_kwargs={"use_safetensors": True, "dtype": "float32"},
-            )
-        except Exception as error:  # what a broken folder raises is anybody's guess
-            raise LoadError(f"{self.reference}: cannot be loaded ({first_line(error)})") from error
+        model = load_embedder(
+            self.reference,
+            self.folder.path,
+            self.notes,
+            device=choose_device(self.settings.device),
+            trust_remote_code=self.settings.trust_remote_code,
+        )
         tokenizer = model.tokenizer
         # Asked for even where each text is read alone, and nothing is padded.
         tokenizer.pad_token = (

@@ -55,10 +55,13 @@ class Head:
             rows = slice(first, first + LOGIT_ROWS)
             yield rows, self._logits(outputs[rows]) if self.apart else outputs[rows].float()
 
-    def log_probabilities(self, outputs: torch.Tensor, following: torch.Tensor) -> torch.Tensor:
-        """Return log p of the token that follows each row."""
+    def log_probabilities(
+        self, outputs: torch.Tensor, following: torch.Tensor, width: int | None = None
+    ) -> torch.Tensor:
+        """Return log p of the token that follows each row, among the first `width` ids."""
+        entropy = self.torch.nn.functional.cross_entropy
         found = [
-            -self.torch.nn.functional.cross_entropy(logits, following[rows], reduction="none")
+            -entropy(logits[:, :width], following[rows], reduction="none")
             for rows, logits in self._chunks(outputs)
         ]
         joined: torch.Tensor = self.torch.cat(found)

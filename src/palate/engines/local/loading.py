@@ -9,11 +9,10 @@ from typing import Any, NamedTuple
 
 from palate.engines.local.rope import Sides, find_sides
 from palate.engines.local.threads import FairLock
-from palate.engines.local.weights import load_weights
 from palate.engines.text.chat_template import ids_of
 from palate.engines.text.marks import decoded
 from palate.engines.text.reader import Reader, window_of
-from palate.models import choose_device, choose_dtype, import_torch
+from palate.models import choose_device, choose_dtype, import_torch, load_weights
 from palate.records import Settings
 from palate.specs import Reference
 
@@ -67,7 +66,9 @@ class LoadedModel:
         if settings.attention not in (None, "tree"):
             options["attn_implementation"] = settings.attention
         self.tokenizer = reader.tokenizer
-        self.model = load_weights(reference, head, self.folder, {**options, "dtype": self.dtype})
+        self.notes: list[str] = []
+        options["dtype"], adapter = self.dtype, self.folder.adapter
+        self.model = load_weights(reference, head, self.folder.path, self.notes, adapter, **options)
         reader.complete(self.model.config.get_text_config())
         if head == "causal" and self.tokenizer is not None and self.ends != reader.ends:
             self.model.generation_config.eos_token_id = sorted(reader.ends)

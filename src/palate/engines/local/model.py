@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from math import exp
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -80,12 +80,16 @@ class LocalModel(LoadedModel):
         return self._read(groups, lambda outputs, _: outputs, logits=not self.head.apart)
 
     def log_probabilities(
-        self, groups: Iterable[Sequence[tuple[Sequence[int], int]]]
+        self, groups: Iterable[Sequence[tuple[Sequence[int], int]]], width: int | None = None
     ) -> Iterator[tuple[int, list[torch.Tensor]]]:
-        """Yield (group, for each (ids, start), log p of every token from `start` on), float32."""
+        """Yield (group, for each (ids, start), log p of every token from `start` on), float32.
+
+        Where a `width` is given, the ids from there on are left out of the softmax.
+        """
         wanted = ([TokenSpan(i, s - 1, len(i) - 1) for i, s in group] for group in groups)
         head = self.head
-        return self._read(wanted, head.log_probabilities, logits=not head.apart)
+        reduce = partial(head.log_probabilities, width=width)
+        return self._read(wanted, reduce, logits=not head.apart)
 
     def label_logits(
         self, groups: Iterable[Sequence[Sequence[int]]], labels: Sequence[int]

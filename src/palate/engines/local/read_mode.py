@@ -14,8 +14,8 @@ from palate.engines.local.forward import forward_pack
 from palate.engines.local.loading import LoadedModel, ReadMode
 from palate.engines.local.memory import is_out_of_memory
 from palate.engines.local.tree import build_tree, packs
-from palate.engines.local.weights import LACKING
 from palate.errors import ModelError
+from palate.models.account import LACKING
 
 SHARED, OWN = 24, 7
 """Tokens of the probe's beginning and of its two ends."""

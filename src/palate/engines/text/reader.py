@@ -14,7 +14,7 @@ import numpy as np
 from palate.engines.text.chat_template import HELLO, ChatTemplate, ids_of
 from palate.engines.text.template_source import CLOCK, DATED, may_name
 from palate.engines.text.token_bound import tokens_per_byte
-from palate.errors import LoadError, ModelError, first_line
+from palate.errors import ModelError
 from palate.marks import THOUGHT, prompt_end
 from palate.models import (
     ModelFolder,
@@ -22,6 +22,7 @@ from palate.models import (
     choose_dtype,
     import_torch,
     import_transformers,
+    load_part,
     resolve,
 )
 from palate.records import Message, Settings
@@ -40,6 +41,8 @@ class Reader:
     ) -> None:
         self.reference, self.settings, self._resolved = reference, settings, resolved
         self._lock = threading.RLock()
+        self.heard: list[str] = []
+        """What was said while tokenizer and configuration were loaded."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Travel without what is loaded."""
@@ -102,10 +105,18 @@ class Reader:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Say so where a template was given, and the tokenizer has its own."""
+        """Say what was heard while it was loaded, and where a given template is not read."""
+        beyond = rowless(self.reference, self.tokenizer, getattr(self.config, "vocab_size", None))
+        notes = (*self.where_from, *self.heard, *beyond)
         if self.settings.chat_template is None or self.template.source.given:
-            return ()
-        return (f"{self.reference}: read in its own chat template, not in that of --chat-template",)
+            return notes
+        line = f"{self.reference}: read in its own chat template, not in that of --chat-template"
+        return (*notes, line)
+
+    @property
+    def where_from(self) -> tuple[str, ...]:
+        """How the weights were found, where the hub was out of reach."""
+        return self.resolved.notes
 
     @cached_property
     def thought(self) -> tuple[str, ...]:
@@ -156,11 +167,12 @@ class Reader:
     @cached_property
     def named_ends(self) -> frozenset[int]:
         """The ids that end a reply, by the model's generation settings."""
-        made = import_transformers().GenerationConfig
-        try:
-            return ids_of(made.from_pretrained(self.folder).eos_token_id)
-        except OSError:  # a folder without such settings
-            return ids_of(made.from_model_config(self._load("AutoConfig")).eos_token_id)
+        if (self.folder / "generation_config.json").is_file():
+            settings = load_part("GenerationConfig", self.folder, self.reference)
+        else:
+            made = import_transformers().GenerationConfig
+            settings = made.from_model_config(self._load("AutoConfig"))
+        return ids_of(settings.eos_token_id)
 
     @property
     def broken_notes(self) -> tuple[str, ...]:
@@ -233,12 +245,17 @@ class Reader:
 
     def _load(self, kind: str) -> Any:
         folder = self.tokenizer_folder if kind == "AutoTokenizer" else self.folder
-        loader = getattr(import_transformers(), kind)
-        try:
-            return loader.from_pretrained(folder, trust_remote_code=self.settings.trust_remote_code)
-        except Exception as error:  # what a broken folder raises is anybody's guess
-            named = f"{self.noun}{self.reference}"
-            raise LoadError(f"{named}: cannot be loaded ({first_line(error)})") from error
+        code = self.settings.trust_remote_code
+        name = f"{self.noun}{self.reference}"
+        return load_part(kind, folder, name, self.heard, trust_remote_code=code)
+
+
+def rowless(name: object, tokenizer: Any, rows: int | None) -> tuple[str, ...]:
+    """Say so where tokens have no row in the model's table, but for a pad, which is never read."""
+    tokens = tokenizer.get_vocab().items()
+    beyond = {k: token for token, k in tokens if rows and k >= rows and k != tokenizer.pad_token_id}
+    listed = ", ".join(f"{token!r} ({k})" for k, token in sorted(beyond.items())[:3])
+    return (f"{name}: tokens beyond the {rows} rows of the model: {listed}",) if beyond else ()
 
 
 def vocabulary_of(tokenizer: Any) -> str:

@@ -149,6 +149,7 @@ def train_p_dpo(
         n_seen=min(len(pairs), recipe.steps * recipe.batch_pairs),
         n_too_long=fitting.n_too_long,
         losses=losses,
+        notes=start.notes,
     )
 
 

@@ -6,15 +6,16 @@ from typing import Any, Literal, NamedTuple
 
 from palate.engines import ChatTemplate
 from palate.engines.text.chat_template import HELLO
-from palate.errors import ModelError, first_line
+from palate.errors import ModelError
 from palate.marks import ADDED_PAD
 from palate.models import ModelFolder, import_torch, import_transformers
+from palate.models.loading import load_part, load_weights
 from palate.records import Settings
 
 Kind = Literal["classifier", "causal"]
-LOADERS: dict[Kind, tuple[str, dict[str, int], str]] = {
-    "classifier": ("AutoModelForSequenceClassification", {"num_labels": 1}, "a classifier"),
-    "causal": ("AutoModelForCausalLM", {}, "a language model"),
+KINDS: dict[Kind, tuple[dict[str, Any], str]] = {
+    "classifier": ({"num_labels": 1}, "a classifier"),
+    "causal": ({}, "a language model"),
 }
 
 
@@ -24,6 +25,8 @@ class Base(NamedTuple):
     model: Any
     tokenizer: Any
     template: ChatTemplate
+    notes: tuple[str, ...] = ()
+    """What was said while they were loaded."""
 
 
 def load_base(
@@ -41,9 +44,9 @@ def load_base(
     Raises:
         ModelError: if it cannot be loaded so, or has no chat template.
     """
-    model, tokenizer, template = _loaded(folder, name, seed, kind, settings)
-    _set_pad(model, tokenizer, template)
-    return Base(model, tokenizer, _template(model, tokenizer, settings))
+    base = _loaded(folder, name, seed, kind, settings)
+    _set_pad(base.model, base.tokenizer, base.template)
+    return base._replace(template=_template(base.model, base.tokenizer, settings))
 
 
 def load_policy(
@@ -53,11 +56,11 @@ def load_policy(
 
     Its vocabulary stays, since a frozen copy is loaded beside it. Raises as `load_base`.
     """
-    model, tokenizer, template = _loaded(folder, name, seed, "causal", settings)
-    if tokenizer.pad_token is None:
-        tokenizer.pad_token = tokenizer.eos_token
-    tokenizer.padding_side = "left"
-    return Base(model, tokenizer, template)
+    base = _loaded(folder, name, seed, "causal", settings)
+    if base.tokenizer.pad_token is None:
+        base.tokenizer.pad_token = base.tokenizer.eos_token
+    base.tokenizer.padding_side = "left"
+    return base
 
 
 def _template(model: Any, tokenizer: Any, settings: Settings | None) -> ChatTemplate:
@@ -66,22 +69,25 @@ def _template(model: Any, tokenizer: Any, settings: Settings | None) -> ChatTemp
 
 def _loaded(
     folder: ModelFolder, name: str, seed: int, kind: Kind, settings: Settings | None
-) -> tuple[Any, Any, ChatTemplate]:
+) -> Base:
     torch, transformers = import_torch(), import_transformers()
     transformers.set_seed(seed)
-    loader, options, what = LOADERS[kind]
+    options, what = KINDS[kind]
+    notes = list(folder.notes)
     try:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(folder.path)
-        model = getattr(transformers, loader).from_pretrained(
-            folder.path, dtype=torch.float32, **options
+        tokenizer = load_part("AutoTokenizer", folder.path, name, notes)
+        fresh = kind == "classifier"
+        model = load_weights(
+            name, kind, folder.path, notes, fresh_head=fresh, dtype=torch.float32, **options
         )
-    except (ValueError, OSError, KeyError, RuntimeError) as error:
-        raise ModelError(f"{name}: cannot be trained as {what} ({first_line(error)})") from error
+    except ModelError as error:
+        why = str(error).removeprefix(f"{name}: ").removeprefix("cannot be loaded ").strip("()")
+        raise ModelError(f"{name}: cannot be trained as {what} ({why})") from error
     template = _template(model, tokenizer, settings)
     if template.source.given:
         tokenizer.chat_template = template.source.written
     _no_attention_dropout(model)
-    return model, tokenizer, template
+    return Base(model, tokenizer, template, tuple(notes))
 
 
 def _set_pad(model: Any, tokenizer: Any, template: ChatTemplate) -> None:

@@ -14,7 +14,7 @@ from palate.errors import UsageError
 from palate.learning.recipes.base import Base
 from palate.learning.recipes.token_pairs import TokenPair, in_batches
 from palate.learning.recipes.tuning import EncodedChoice, Lora, TrainingExample, collate
-from palate.models import choose_dtype, import_torch, import_transformers
+from palate.models import choose_dtype, import_torch, import_transformers, merge
 
 Progress = Callable[[int, int, float], None]
 AT_ONCE = 8
@@ -133,7 +133,7 @@ def fit(
         **more,
     )
     run(trainer, recipe)
-    model = base.model if lora is None else trainer.model.merge_and_unload()
+    model = base.model if lora is None else merge(trainer.model)
     return model.to("cpu"), tuple(losses), time.monotonic() - began
 
 

@@ -34,6 +34,8 @@ class TrainedModel:
     """Spent on the steps, without loading and saving."""
     losses: tuple[float, ...] = ()
     """Of each step's batch, before the step."""
+    notes: tuple[str, ...] = ()
+    """What was said while the base was loaded."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Of a method on vectors: its options, those chosen from the data included."""
 

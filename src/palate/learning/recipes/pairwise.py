@@ -88,4 +88,5 @@ def train_on_pairs(
         steps=recipe.steps,
         seconds=seconds,
         losses=losses,
+        notes=start.notes,
     )

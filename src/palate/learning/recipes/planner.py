@@ -114,6 +114,7 @@ def train_planner(
         n_without=len(allowed) - len(usable),
         n_too_long=len(usable) - len(fitting),
         losses=losses,
+        notes=start.notes,
     )
 
 

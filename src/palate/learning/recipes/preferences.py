@@ -29,7 +29,7 @@ from palate.learning.recipes.user_tokens import (
     uninstall,
     with_tokens,
 )
-from palate.models import import_torch
+from palate.models import import_torch, merge
 
 
 class EncodedPair(NamedTuple):
@@ -152,7 +152,7 @@ def tune_preferences(
     for one in (module.generic, module.offsets):  # PEFT froze them with everything else
         one.requires_grad_(True)
     run(trainer, recipe)
-    merged = trainer.model.merge_and_unload().to("cpu")
+    merged = merge(trainer.model).to("cpu")
     uninstall(merged)
     offsets = module.offsets.detach().cpu() * tokens.unit
     return TunedPolicy(merged, module.generic.detach().cpu(), offsets, tuple(losses))

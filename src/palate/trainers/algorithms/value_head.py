@@ -9,10 +9,11 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save
+from safetensors.torch import save
 
 from palate.errors import ModelError
 from palate.files import write_whole
+from palate.models.loading import fill
 
 FILE = "value_head.safetensors"
 
@@ -62,7 +63,7 @@ class ValueHead(torch.nn.Module):
     def load(self, folder: Path) -> None:
         """Read the weights of a checkpoint; raises `ModelError` where it has none that fit."""
         try:
-            self.load_state_dict(load_file(folder / FILE))
+            fill(self, folder / FILE)
         except (OSError, RuntimeError, SafetensorError) as error:
             raise ModelError(
                 f"{folder / FILE}: no critic of this policy; resume from a checkpoint of PPO"

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
 
 from palate.answers.policies import TEMPERATURE, TOP_P, read_sampling
 from palate.engines import ChatTemplate
 from palate.engines.text.chat_template import HELLO
 from palate.engines.text.reader import window_of
-from palate.errors import ModelError, UsageError, first_line
+from palate.errors import UsageError
 from palate.marks import prompt_end
-from palate.models import import_transformers
+from palate.models import load_part
+from palate.models.resolve import cached_snapshot
 from palate.records import Message, Settings
 from palate.session import Session
 from palate.specs import Reference, Spec
@@ -95,7 +96,8 @@ def read_policy(text: str, session: Session, settings: Settings | None = None) -
     how = read_sampling(spec, max_tokens=RESPONSE_TOKENS)
     here = reference.place != "hub"
     model = str(session.folder(reference).path) if here else reference.name
-    template, window = _looked_at(text, model, here, settings)
+    folder = Path(model) if here else cached_snapshot(reference)
+    template, window = _looked_at(text, folder, settings)
     return ExportedPolicy(
         text,
         model,
@@ -108,14 +110,10 @@ def read_policy(text: str, session: Session, settings: Settings | None = None) -
 
 
 def _looked_at(
-    text: str, model: str, here: bool, settings: Settings | None
+    text: str, folder: Path | None, settings: Settings | None
 ) -> tuple[ChatTemplate | None, int | None]:
-    try:
-        transformers = import_transformers()
-        tokenizer = transformers.AutoTokenizer.from_pretrained(model, local_files_only=True)
-        config: Any = transformers.AutoConfig.from_pretrained(model, local_files_only=True)
-    except (OSError, ValueError, UsageError) as error:
-        if not here:
-            return None, None
-        raise ModelError(f"{text}: its tokenizer cannot be read ({first_line(error)})") from error
+    if folder is None:
+        return None, None
+    tokenizer = load_part("AutoTokenizer", folder, text)
+    config = load_part("AutoConfig", folder, text)
     return ChatTemplate(tokenizer, settings), window_of(config.get_text_config(), tokenizer)

@@ -96,6 +96,7 @@ def ppo(
         held_out = reward(
             scorer, context, benchmark=split.held_out, session=session, settings=settings
         )
+    reader = session.reader(trained.reference, settings)
     plan = TrainingPlan(
         policy=trained,
         model=session.folder(trained.reference),
@@ -116,7 +117,8 @@ def ppo(
         device=choose_device(settings.device),
         seed=seed,
         settings=settings,
-        template=session.reader(trained.reference, settings).template_details,
+        template=reader.template_details,
+        heard=reader.notes,
     )
     manifest = plan.manifest()
     folder = manifest.folder(Path(root))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import warnings
+import json
 from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 from palate.errors import LoadError, ModelError, UsageError, first_line
-from palate.models import ModelFolder, import_torch, import_transformers
-from palate.models.adapters import WEIGHTS, Adapter
-from palate.specs import Reference
+from palate.models.adapters import CONFIG, WEIGHTS, Adapter
+from palate.models.listening import listening
+from palate.models.runtime import import_torch, import_transformers
 
 TASKS = {
     "causal": ("CAUSAL_LM", None),
@@ -37,7 +39,7 @@ def adapter_tensors(adapter: Adapter) -> dict[str, list[int]]:
 
 
 def outputs_of(
-    folder: ModelFolder, stored: Mapping[str, list[int]], trust_remote_code: bool
+    folder: Path, stored: Mapping[str, list[int]], trust_remote_code: bool
 ) -> dict[str, int]:
     """Return how many outputs an adapter's own head has, as an option; none without one.
 
@@ -45,7 +47,7 @@ def outputs_of(
     """
     torch, auto = import_torch(), import_transformers()
     config = auto.AutoConfig.from_pretrained(
-        folder.path, num_labels=OUTPUTS, trust_remote_code=trust_remote_code
+        folder, num_labels=OUTPUTS, trust_remote_code=trust_remote_code
     )
     with torch.device("meta"):
         empty = auto.AutoModelForSequenceClassification.from_config(
@@ -56,7 +58,9 @@ def outputs_of(
     return {"num_labels": rows[0]} if rows else {}
 
 
-def add_adapter(reference: Reference, head: str, model: Any, adapter: Adapter) -> Any:
+def add_adapter(
+    reference: object, head: str, model: Any, adapter: Adapter, notes: list[str]
+) -> Any:
     """Return the base with the adapter merged into it, a plain transformers model again.
 
     Raises `ModelError` for an adapter of another task, one that cannot be merged, or one that does
@@ -67,7 +71,8 @@ def add_adapter(reference: Reference, head: str, model: Any, adapter: Adapter) -
     except ImportError as error:
         raise UsageError(f"{reference}: an adapter needs pip install 'palate[train]'") from error
     try:
-        config = peft.PeftConfig.from_pretrained(str(adapter.folder))
+        with listening(notes, reference, adapter.folder):
+            config = peft.PeftConfig.from_pretrained(str(adapter.folder))
     except Exception as error:  # what a broken folder raises is anybody's guess
         raise LoadError(f"{reference}: cannot be loaded ({first_line(error)})") from error
     if config.task_type not in TASKS[head]:
@@ -78,12 +83,14 @@ def add_adapter(reference: Reference, head: str, model: Any, adapter: Adapter) -
         raise ModelError(
             f"{reference}: {config.peft_type.value} changes no weights; it is not read"
         )
+    for key in _unread(config, adapter):
+        raise ModelError(f"{reference}: {CONFIG} holds {key}, which this version of peft ignores")
     try:
-        with warnings.catch_warnings(action="ignore"):  # of names that its libraries will drop
+        with listening(notes, reference, adapter.folder):
             _widen(model, adapter)
             adapted = peft.get_peft_model(model, config)
             keys = adapted.load_adapter(str(adapter.folder), "default", torch_device="cpu")
-            merged = adapted.merge_and_unload(safe_merge=True)
+            merged = merge(adapted)
     except Exception as error:  # such as sizes of another base
         raise LoadError(
             f"{reference}: does not fit its base {adapter.base} ({first_line(error)})"
@@ -100,3 +107,37 @@ def _widen(model: Any, adapter: Adapter) -> None:
     rows = adapter_tensors(adapter).get(name, list(inputs.shape))[0]
     if rows != len(inputs):
         model.resize_token_embeddings(rows, mean_resizing=False)
+
+
+def merge(adapted: Any) -> Any:
+    """Return peft's model with its adapters merged into the base, a plain model again.
+
+    Where an adapter reads one of two matrices that are tied, the two are untied first: merged into
+    the shared one it would change both.
+    """
+    from peft.tuners.tuners_utils import BaseTunerLayer
+
+    model = adapted.get_base_model()
+    inputs, outputs = model.get_input_embeddings(), model.get_output_embeddings()
+    touched = [it for it in (inputs, outputs) if isinstance(it, BaseTunerLayer)]
+    head = getattr(outputs, "base_layer", outputs)
+    weight: Any = getattr(head, "weight", None)
+    tied = weight is not None and weight is getattr(
+        getattr(inputs, "base_layer", inputs), "weight", None
+    )
+    # Tokens that are trained by themselves are tied by peft, which merges them so.
+    if tied and any("trainable_tokens" not in type(it).__module__ for it in touched):
+        head.weight = import_torch().nn.Parameter(weight.detach().clone(), weight.requires_grad)
+        model.config.tie_word_embeddings = False
+        model.config.get_text_config().tie_word_embeddings = False
+    try:
+        return adapted.merge_and_unload(safe_merge=True)
+    except ValueError as error:  # its check of the sums
+        raise ModelError(f"an adapter cannot be merged ({first_line(error)})") from error
+
+
+def _unread(config: Any, adapter: Adapter) -> list[str]:
+    # peft drops what it does not know, and a newer one may have computed with it.
+    written = json.loads((adapter.folder / CONFIG).read_text(encoding="utf-8"))
+    known = {field.name for field in fields(config)} | {"runtime_config"}
+    return sorted(key for key, value in written.items() if value and key not in known)

@@ -1,0 +1,226 @@
+"""The account of a model: each tensor of its weights and each key of its configuration.
+
+transformers fills what the weights lack at random, drops what it does not know, and says so in a
+report that nobody sees. Here each of these is one line.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+from palate.errors import ModelError, first_line
+from palate.models.listening import listening
+from palate.models.runtime import import_transformers
+
+LACKING = {
+    "classifier": "no trained classifier (see: palate train classifier)",
+    "causal": "no language model that can write or read off probabilities",
+    "encoder": "no model that reads texts",
+}
+UNREAD = re.compile(
+    r"inv_freq$|(cos|sin)_cached$|(^|\.)(attn|attention|self_attn)\.(masked_)?bias$"
+    r"|position_ids$|token_type_ids$|(^|\.)version$"
+    r"|(^|\.)pooler\."
+    r"|(^|\.)(vision\w*|visual|multi_modal_projector|audio_tower|embed_(vision|audio)|mtp\w*)\."
+)
+"""Buffers that are computed anew, and parts that take none in the reading of a text."""
+LANGUAGE_HEADS = re.compile(
+    r"^(lm_head|cls|lm_predictions|mask_predictions|generator\w*|vocab_\w+|embed_out"
+    r"|sop_classifier)\.|^decoder\.(weight|bias)$"
+)
+"""Heads of the language model that a classifier was made from."""
+DECIDING = re.compile(
+    r"rope|rotary|attn|attention|softcap|scal(e|ing)|alibi|position_embedding_type"
+)
+"""Keys of a configuration that numbers may depend on."""
+READ_ELSEWHERE = {"dual_chunk_attention_config"}
+"""Read by vLLM alone, beyond the 262,144 tokens that Qwen2.5-1M was trained on."""
+BOOKKEEPING = re.compile(
+    r"^_"  # where from, by what: _name_or_path, _attn_implementation_autoset, _commit_hash
+    r"|dropout|_pdrop$|^init|initializer|init_(std|scale|range)"  # of training alone
+    r"|flash|sdpa|^attn_implementation$|fusion|fused|efficient_attention|softmax_in_fp32"  # kernels
+    r"|^(auto_map|transformers_version|unsloth\w*|model_name|tokenizer_class|torchscript|license)$"
+    r"|^(task_specific_params|finetuning_task|output_past|gradient_checkpointing|transformers\.js\w*)"
+    r"|^(pooler_\w+|directionality|pruned_heads|is_llama_config|pretraining_tp|use_cache)$"
+    r"|^(rotary|scale_attn_weights)$"  # of GPT-J, where both are how it is computed
+    r"|_token_id$|^(n_ctx|seq_length|max_seq\w*|model_max_length)$"
+)
+"""Keys that say how a model was made or is run, and change no number."""
+READERS = (
+    "configuration_utils.py", "modeling_utils.py", "modeling_rope_utils.py", "modeling_layers.py",
+    "masking_utils.py", "cache_utils.py", "generation/configuration_utils.py",
+)  # fmt: skip
+"""Files of transformers that read keys of any model's configuration."""
+
+
+def tensor_problems(
+    model: Any,
+    head: str,
+    info: Mapping[str, Any],
+    replaced: Container[str] = (),
+    fresh_head: bool = False,
+) -> Iterator[str]:
+    """Yield a line for each tensor that lacks, that no layer reads or whose shape differs.
+
+    And where the configuration names another class. `replaced` are those that an adapter brings;
+    with `fresh_head` a classifier's own head may lack, which training draws.
+    """
+    loaded = type(model).__name__
+    for key, stored, wanted in sorted(info["mismatched_keys"]):
+        if key not in replaced:
+            yield _mismatch(model, key, tuple(stored), tuple(wanted))
+    for key in sorted(info["missing_keys"]):
+        # An encoder's own pooler is often left out of its weights, and is not read here.
+        unread = head == "encoder" and key.startswith("pooler.")
+        drawn = fresh_head and not key.startswith(f"{model.base_model_prefix}.")
+        drawn |= fresh_head and ".pooler." in key  # which only a head reads
+        if key not in replaced and not unread and not drawn:
+            yield f"the weights lack {key}; this is {LACKING[head]}"
+    # What a new head is put on may have been trained with any other.
+    if not fresh_head and (named := _foreign(model, head)) is not None:
+        way = f"correct `architectures` there if it is a {loaded}"
+        if getattr(model.config, "auto_map", None):
+            way = "run its own code with --trust-remote-code"
+        yield f"config.json says {named}, which computes something else than {loaded}; {way}"
+    for key in sorted(info["unexpected_keys"]):
+        if not is_harmless(model, head, key):
+            yield (
+                f"the weights hold {key}, which {loaded} does not read; they were trained with "
+                "another head, and without it the number is another"
+            )
+
+
+def _mismatch(model: Any, key: str, stored: tuple[int, ...], wanted: tuple[int, ...]) -> str:
+    if 0 in stored:
+        return (
+            f"{key} is empty in the weights, as DeepSpeed ZeRO-3 leaves it; save them gathered "
+            "(zero_to_fp32.py, or stage3_gather_16bit_weights_on_model_save)"
+        )
+    shapes = [" × ".join(map(str, shape)) for shape in (stored, wanted)]
+    labels = wanted[:1] == (getattr(model.config, "num_labels", None),) and len(wanted) <= 2
+    field = " by its num_labels" if labels and stored[1:] == wanted[1:] else ""
+    return (
+        f"{key} is {shapes[0]} in the weights and {shapes[1]} in config.json{field}; correct it "
+        "there"
+    )
+
+
+def _foreign(model: Any, head: str) -> str | None:
+    """Return the class that a configuration names, where it is not the one that is loaded."""
+    names = getattr(model.config, "architectures", None) or ()
+    if head == "encoder" or not names or type(model).__module__.startswith("transformers_modules"):
+        return None
+    named, loaded = str(names[0]).removeprefix("FSDP"), type(model).__name__
+    allowed = {loaded.casefold()}
+    if head == "classifier":  # a trainer may keep the base's name; the head is there, or it lacks
+        auto = import_transformers().models.auto.modeling_auto
+        kind = model.config.model_type
+        for names_of in (auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, auto.MODEL_MAPPING_NAMES):
+            known = names_of.get(kind, ())
+            allowed |= {it.casefold() for it in ([known] if isinstance(known, str) else known)}
+    if named.casefold() in allowed or named.endswith("ForConditionalGeneration"):
+        return None
+    return named
+
+
+def is_harmless(model: Any, head: str, key: str) -> bool:
+    """Tell whether a tensor that no layer reads plays no part in what is asked of the model."""
+    if UNREAD.search(key):
+        return True
+    if head == "encoder":  # whose hidden states are read: any head may go, no part of the body
+        part = key.removeprefix(f"{model.base_model_prefix}.").partition(".")[0]
+        return part not in dict(model.named_children())
+    return head == "classifier" and LANGUAGE_HEADS.search(key) is not None
+
+
+def neutral(value: Any) -> bool:
+    """Tell whether a value switches nothing on, and multiplies by nothing but 1."""
+    off: tuple[object, ...] = (None, False, 0, 1, "", "none", "default", "absolute", [], {})
+    return value is not True and value in off
+
+
+def damaged(folder: Path) -> str | None:
+    """Name a file of weights that cannot be opened, such as one that is cut short."""
+    from safetensors import SafetensorError, safe_open
+
+    for file in sorted(folder.glob("*.safetensors")):
+        try:
+            with safe_open(file, "pt"):
+                pass
+        except (SafetensorError, OSError) as error:
+            return f"{file.name} is cut short or damaged: {first_line(error)}"
+    return None
+
+
+def account_config(config: Any, folder: Path, name: object, notes: list[str]) -> None:
+    """Name each key of a config.json that its class does not read, in a note of the run.
+
+    Raises `ModelError` for one that numbers may depend on: of positions, attention or scaling.
+    """
+    text = config.get_text_config()
+    try:
+        raw = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):  # which whoever loads the model says
+        return
+    inner = [it for key, it in raw.items() if getattr(config, key, None) is text is not config]
+    for part, written in ((config, raw), *((text, it) for it in inner)):
+        if type(part).__module__.startswith("transformers."):  # else its own code reads it
+            others = sorted(_unread(part, written) | _unread_positions(part))
+            for key in others:
+                value = written.get(key, getattr(part, key, None))
+                if DECIDING.search(key) and key not in READ_ELSEWHERE:
+                    raise ModelError(
+                        f"{name}: config.json holds {key} ({json.dumps(value, default=str)[:60]}), "
+                        f"which {type(part).__name__} does not read, and the numbers may depend "
+                        "on it; remove it there if they do not"
+                    )
+            if others:
+                listed = ", ".join(others)
+                line = f"{name}: config.json holds {listed}, which {type(part).__name__} ignores"
+                notes += [] if line in notes else [line]
+
+
+def _unread(config: Any, written: Mapping[str, Any]) -> set[str]:
+    """Return what no field of the class and no line of its model's code reads."""
+    kind = type(config)
+    known = {it.name for it in fields(kind)} if is_dataclass(kind) else set()
+    known |= {*kind.attribute_map, *kind.attribute_map.values()}
+    stayed = {
+        key
+        for key in (written.keys() & vars(config).keys()) - known
+        if not hasattr(kind, key) and not neutral(written[key]) and not BOOKKEEPING.search(key)
+    }
+    if "rope_parameters" not in known:  # a property of every class, rotary or not
+        unscaled = {it for it in ("rope_scaling", "rope_parameters") if written.get(it)} - known
+        if unscaled:
+            return stayed | unscaled
+    if not stayed:
+        return stayed
+    here, library = Path(inspect.getfile(kind)), Path(import_transformers().__file__).parent
+    files = [*here.parent.glob("modeling_*.py"), here, *(library / it for it in READERS)]
+    code = "\n".join(file.read_text(encoding="utf-8") for file in files)
+    return {it for it in stayed if not re.search(rf"""[."']{re.escape(it)}\b""", code)}
+
+
+def _unread_positions(config: Any) -> set[str]:
+    """Return the keys of `rope_parameters` that their kind does not read."""
+    stored = getattr(config, "rope_parameters", None)
+    if not stored or not hasattr(config, "validate_rope"):
+        return set()
+    with listening([], "", Path("config.json")) as texts:
+        config.validate_rope()
+    named = {
+        key
+        for text in texts
+        if "Unrecognized keys in `rope_parameters`" in text
+        for key in re.findall(r"'([^']+)'", text.rpartition("{")[2])
+    }
+    layers = [stored, *(it for it in stored.values() if isinstance(it, dict))]
+    unread = (it for it in named - {"finetuned"} if not all(neutral(x.get(it)) for x in layers))
+    return {f"rope_parameters.{it}" for it in unread}

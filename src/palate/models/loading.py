@@ -1,0 +1,136 @@
+"""The one door for what is loaded: tokenizers, configurations, weights, embedders, and merges.
+
+Whatever comes in is accounted for: tensors and keys of the configuration are read, or refused by
+name; what libraries warn of becomes a note of the run. No other file calls `from_pretrained`.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from palate.errors import LoadError, ModelError, UsageError, first_line
+from palate.models.account import account_config, damaged, is_harmless, tensor_problems
+from palate.models.adapters import Adapter
+from palate.models.listening import listening
+from palate.models.merging import adapter_tensors, add_adapter, outputs_of
+from palate.models.runtime import import_transformers
+
+LOADERS = {
+    "causal": "AutoModelForCausalLM",
+    "classifier": "AutoModelForSequenceClassification",
+    "encoder": "AutoModel",
+}
+TOKENIZERS = ("tokenizer.json", "*.model", "vocab.*", "*.tiktoken", "tekken.json", "*.py", "*.gguf")
+"""Files that a tokenizer's vocabulary stands in; a class of its own may have others."""
+REPORTED = re.compile(r"^(\S+)\s*\|\W*(MISSING|UNEXPECTED|MISMATCH)", re.MULTILINE)
+COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+
+
+def load_part(
+    kind: str, folder: Path, name: object, notes: list[str] | None = None, **options: Any
+) -> Any:
+    """Return a folder's tokenizer, configuration or settings of generation.
+
+    Raises `LoadError` where it cannot be loaded, naming a vocabulary's file that is not there, and
+    `ModelError` for a key of config.json that numbers may depend on and nothing reads.
+    """
+    notes = [] if notes is None else notes
+    try:
+        with listening(notes, name, folder):
+            part = getattr(import_transformers(), kind).from_pretrained(folder, **options)
+    except Exception as error:  # what a broken folder raises is anybody's guess
+        there = kind != "AutoTokenizer" or any(any(folder.glob(it)) for it in TOKENIZERS)
+        why = first_line(error) if there else f"no tokenizer.json in {folder}"
+        raise LoadError(f"{name}: cannot be loaded ({why})") from error
+    if kind == "AutoConfig":
+        account_config(part, folder, name, notes)
+    return part
+
+
+def load_weights(
+    name: object,
+    head: str,
+    folder: Path,
+    notes: list[str],
+    adapter: Adapter | None = None,
+    *,
+    fresh_head: bool = False,
+    **options: Any,
+) -> Any:
+    """Return the transformers model of a folder; raises `ModelError` with the tensor's name.
+
+    Refused are tensors that lack, that no layer reads or whose shape differs, a model whose
+    configuration names another class, and keys of it that nothing reads. With `fresh_head` a
+    classifier's own head may lack, and is drawn at random.
+    """
+    loader = getattr(import_transformers(), LOADERS[head])
+    stored = adapter_tensors(adapter) if adapter is not None else {}
+    if adapter is not None and head == "classifier":
+        options |= outputs_of(folder, stored, options.get("trust_remote_code", False))
+    try:
+        with listening(notes, name, folder):
+            model, info = loader.from_pretrained(
+                folder,
+                output_loading_info=True,
+                use_safetensors=True,
+                ignore_mismatched_sizes=True,  # which are refused below, by name
+                **options,
+            )
+    except Exception as error:  # what a broken folder raises is anybody's guess
+        why = damaged(folder) or first_line(error)
+        raise LoadError(f"{name}: cannot be loaded ({why})") from error
+    for problem in tensor_problems(model, head, info, stored, fresh_head):
+        raise ModelError(f"{name}: {problem}")
+    if "gguf_file" not in options:  # which has no config.json
+        account_config(model.config, folder, name, notes)
+    return model if adapter is None else add_adapter(name, head, model, adapter, notes)
+
+
+def fill(module: Any, tensors: Any) -> None:
+    """Give a module these tensors, or a file's, by name; raises `RuntimeError` unless all fit."""
+    from safetensors.torch import load_file
+
+    stored = load_file(tensors) if isinstance(tensors, Path) else tensors
+    module.load_state_dict(stored, strict=True)
+
+
+def load_embedder(name: object, folder: Path, notes: list[str], **options: Any) -> Any:
+    """Return a sentence-transformers model; refuses tensors as `load_weights` does."""
+    import_transformers()  # its progress bars go off
+    try:
+        from sentence_transformers import SentenceTransformer
+    except ImportError as error:
+        raise UsageError("embedders need pip install 'palate[local]'") from error
+    for pickle in sorted(folder.glob("*/pytorch_model.bin")):
+        if not any(pickle.parent.glob("*.safetensors")):
+            where = pickle.relative_to(folder)
+            raise ModelError(f"{name}: {where} is a pickle, which palate does not load")
+    texts: list[str] = []
+    try:
+        with listening(notes, name, folder) as texts:
+            model = SentenceTransformer(
+                str(folder),
+                local_files_only=True,
+                model_kwargs={"use_safetensors": True, "dtype": "float32"},
+                **options,
+            )
+    except Exception as error:  # what a broken folder raises is anybody's guess
+        unfit = [key for key, status in _reported(texts) if status == "MISMATCH"]
+        why = f"{unfit[0]} has another shape in the weights" if unfit else first_line(error)
+        raise LoadError(f"{name}: cannot be loaded ({why})") from error
+    body = getattr(model[0], "auto_model", None)
+    for key, status in _reported(texts):
+        lacks = status == "MISSING" and not key.startswith("pooler.")
+        if lacks or (status == "UNEXPECTED" and not is_harmless(body, "encoder", key)):
+            verb = "lack" if lacks else "hold"
+            raise ModelError(f"{name}: the weights {verb} {key}, and its vectors would be others")
+    if body is not None:
+        account_config(body.config, Path(body.config.name_or_path or folder), name, notes)
+    return model
+
+
+def _reported(texts: list[str]) -> list[tuple[str, str]]:
+    reports = [COLOURS.sub("", text) for text in texts if " LOAD REPORT" in text]
+    return [pair for report in reports for pair in REPORTED.findall(report)]
