@@ -14,12 +14,15 @@ def named(alarms):
     return [(alarm.check, alarm.n, alarm.of) for alarm in alarms]
 
 
-def margin_alarms(margins, *, longer=None, couples=False, shown=False, log_odds=False):
+def margin_alarms(
+    margins, *, longer=None, couples=False, shown=False, log_odds=False, one_user=False
+):
     margins = np.asarray(margins, dtype=float)
     n = len(margins)
     pairs = np.arange(n) // 2 if couples else np.arange(n)
+    codes = np.stack([pairs, np.zeros(n, int) if one_user else np.arange(n)])
     longer = RNG.normal(size=n) if longer is None else np.asarray(longer, dtype=float)
-    alarms = of_margins(pairs, margins, longer, np.full(n, shown), log_odds=log_odds)
+    alarms = of_margins(codes, margins, longer, np.full(n, shown), log_odds=log_odds)
     return named(alarms)
 
 
@@ -87,6 +90,8 @@ def test_couples_whose_margins_are_all_equal_are_of_a_blind_scorer():
     assert margin_alarms(margins, couples=True, shown=True) == [("blind", 48, 48)]
     assert margin_alarms(margins, couples=True, shown=False) == []
     assert margin_alarms(margins[:38], couples=True, shown=True) == []
+    again = margin_alarms(margins, couples=True, shown=True, one_user=True)
+    assert again == [], "the same user asked twice"
     moved = margins + np.tile([0.0, 1e-9], 48)
     assert margin_alarms(moved, couples=True, shown=True) == []
 

@@ -160,7 +160,7 @@ def _alarms(
     job: BoundScorer, verdicts: Verdicts, passes: Sequence[Results], summary: Summary
 ) -> Iterator[alarms.Alarm]:
     """Look at all rows of a cell before they are believed."""
-    pairs, margins, longer = verdicts.by_text
+    codes, margins, longer = verdicts.by_text
     void, scored = (NO_STRANGER, "nothing shown"), summary.n_pairs - summary.unscored
     lost = {reason: n for reason, n in summary.unscored_reasons.items() if reason not in void}
     n, reason = sum(lost.values()), max(lost, key=lost.__getitem__, default=None)
@@ -170,11 +170,11 @@ def _alarms(
     scores = passes[0].numbers if len(passes) == 1 and not job.judges else np.zeros(0)
     worse = [*alarms.of_scores(scores)]
     worse += alarms.of_share("one side", sided, position["n"], alarms.ONE_SIDE)
-    n_pairs = len(np.unique(pairs[~np.isnan(verdicts.values)]))
+    n_pairs = len(np.unique(codes[0, ~np.isnan(verdicts.values)]))
     yield from worse or alarms.of_share("ties", summary.ties, scored, alarms.TIES, n_pairs)
     reads = shows(job.context.spec) == "user" and not job.info.needs_user
     yield from alarms.of_margins(
-        pairs, margins, longer, (verdicts.own_words > 0) & reads, log_odds=job.info.log_odds
+        codes, margins, longer, (verdicts.own_words > 0) & reads, log_odds=job.info.log_odds
     )
 
 

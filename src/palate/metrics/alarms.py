@@ -62,20 +62,19 @@ def of_scores(scores: FloatArray) -> Iterator[Alarm]:
 
 
 def of_margins(
-    pairs: IntArray, margins: FloatArray, longer: FloatArray, reads_user: Rows, *, log_odds: bool
+    codes: IntArray, margins: FloatArray, longer: FloatArray, reads_user: Rows, *, log_odds: bool
 ) -> Iterator[Alarm]:
     """Yield what margins show, each of the same response of its pair; NaN where there is none.
 
-    `longer` is how much longer that one is, `reads_user` whether the scorer is to read the row's user.
+    `codes` number pairs and users; `reads_user` says whose rows show the scorer their own user.
     """
     from scipy.stats import rankdata  # slow to import
 
-    some = ~np.isnan(margins)
+    pairs, some = codes[0], ~np.isnan(margins)
     sizes, n_pairs = np.abs(margins[some]), len(np.unique(pairs[some]))
     if n_pairs < LEAST or not sizes.any():
         return
-    step = float(sizes[sizes > 0].min())
-    steps = sizes / step
+    steps = sizes / (step := float(sizes[sizes > 0].min()))
     if log_odds and (np.abs(steps - np.round(steps)) < CLOSE).all():
         near = int((steps < 1.5).sum())
         yield from of_share("coarse", near, sizes.size, NEAR, n_pairs, value=step)
@@ -87,7 +86,7 @@ def of_margins(
             return  # and so the same for all users
     order = np.argsort(pairs, kind="stable")
     order = order[(some & reads_user)[order]]
-    couples = np.diff(pairs[order]) == 0
+    couples = (np.diff(pairs[order]) == 0) & (np.diff(codes[1, order]) != 0)
     yield from of_users(*(margins[part][couples] for part in (order[:-1], order[1:])))
 
 

@@ -134,11 +134,12 @@ class Verdicts:
 
     @cached_property
     def by_text(self) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
-        """Number of each row's pair; margin, and length, of the same one of its responses."""
+        """Numbers of rows' pairs and users; margins, lengths of the same response of a pair."""
         texts = np.sort([self._chosen, self._rejected], axis=0)
         pairs = compact(self._questions + texts[0] * 3 + texts[1] * 5)[0]  # of random hashes
         sign = np.where(self._chosen == texts[0], 1.0, -1.0)
-        return pairs, sign * self.margins, sign * -np.diff(self.lengths.astype(float))[:, 0]
+        codes = np.stack([pairs, self.user_codes])
+        return codes, sign * self.margins, sign * -np.diff(self.lengths.astype(float))[:, 0]
 
     @property
     def shared(self) -> bool:
