@@ -56,6 +56,7 @@ ODD = [
     (said("MALFORMED_FUNCTION_CALL"), "finish_reason malformed_function_call"),
     (said(""), "finish_reason is empty"),
     (said("null"), "finish_reason is empty"),
+    (said("NULL"), "finish_reason is empty"),
     (said(...), "no finish_reason"),
     # endings of our own
     (said("repetition"), "finish_reason repetition"),

@@ -15,8 +15,8 @@ import httpx2
 import pytest
 
 from palate.engines import Ask, ChatEndpoint
+from palate.engines.endpoints import read_completion
 from palate.engines.http import HttpSettings
-from palate.engines.http.replies import read_completion
 from palate.errors import EndpointError
 from palate.records import Message, Outcome
 from palate.scorers import build_scorer

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from palate.benchmarks import Dataset
-from palate.engines.http import HttpSettings
+from palate.engines.http import place_of
 from palate.errors import UsageError
 from palate.evaluation.computation import Computation
 from palate.evaluation.context_rows import ContextRows, make_rows
@@ -95,9 +95,8 @@ class BoundScorer:
         """What a reader of the report must know of the scorer and the context."""
         note_sources = (self.scorer, self.context)
         told = [note for each in note_sources for note in getattr(each, "notes", tuple)()]
-        at = {"base_url": "", "model": "", **self.info.details}
-        place = HttpSettings(base_url=str(at["base_url"]), model=str(at["model"])).place
-        noted = self.work.session.ledger.notes(place) if at["base_url"] else {}
+        place = place_of(self.info.details)
+        noted = self.work.session.ledger.notes(place) if place else {}
         return (*self.info.notes, *told, *filter(None, noted.values()))
 
     def computation(self, rows: RowSource) -> Computation:

@@ -17,6 +17,7 @@ from palate.engines.http.settings import (
     SHARED,
     HttpSettings,
     canonical,
+    place_of,
     read_endpoint,
     refuse_endpoint_options,
 )
@@ -42,6 +43,7 @@ __all__ = [
     "UnusableReply",
     "body_of",
     "canonical",
+    "place_of",
     "read_endpoint",
     "refuse_endpoint_options",
     "usage",

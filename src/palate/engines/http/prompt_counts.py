@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections import defaultdict
+from bisect import bisect_left, insort
+from collections import Counter, defaultdict
 from typing import Any, NamedTuple
 
 MOST = 12
@@ -46,24 +47,29 @@ class PromptCounts:
 
     def __init__(self) -> None:
         self._lengths: dict[int, set[int]] = defaultdict(set)
+        self._sorted: list[int] = []
+        self._few = Counter[int]()  # of lengths with over `MOST` letters a token, by their tokens
         self.warned = False
 
     def add(self, count: Count) -> None:
         """Take over a count."""
-        if count.letters >= SHORT:
-            self._lengths[count.tokens].add(count.letters)
+        letters, tokens = count
+        if letters >= SHORT and letters not in self._lengths[tokens]:
+            self._lengths[tokens].add(letters)
+            insort(self._sorted, letters)
+            self._few.update([tokens] if letters > MOST * tokens else ())
 
     def cut(self, count: Count) -> bool:
         """Tell whether a prompt of this count was cut, by all that is known until now."""
         same = self._lengths[count.tokens] or {count.letters}
         if count.doubtful and count.letters > MOST * count.tokens:
-            few = [sum(n > MOST * t for n in lengths) for t, lengths in self._lengths.items()]
-            return sum(few) < LEVEL or 2 * max(few) > sum(few)
+            few, most = self._few.total(), max(self._few.copy().values(), default=0)
+            return few < LEVEL or 2 * most > few
         if count.doubtful and count.letters >= LONGER * min(same):
             return True
         if count.tokens < LEAST_TOKENS or len(same) < LEVEL or max(same) < SPAN * min(same):
             return False
-        return 2 * len(same) >= sum(n >= min(same) for it in self._lengths.values() for n in it)
+        return 2 * len(same) >= len(self._sorted) - bisect_left(self._sorted, min(same))
 
 
 def count_of(body: bytes, usage: Any, used: tuple[int, int] | None) -> Count | None:

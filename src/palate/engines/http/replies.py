@@ -21,8 +21,8 @@ THOUGHTS = {"thinking", "reasoning", "redacted_thinking"}
 """Types of the parts of a message that are thoughts."""
 THOUGHT_FIELDS = ("reasoning_content", "reasoning", "reasoning_details", "thinking")
 TEXTS = {"None", "text", "output_text"}
-ROLES = {"None", "", "assistant", "model", "ai", "bot", "chatbot"}
-OPEN = {"None", "", "null", "none"}
+ROLES = {"none", "", "assistant", "model", "ai", "bot", "chatbot"}
+OPEN = {"", "null", "none"}
 """How servers write that a reply has no end yet."""
 CALLS = "tool_calls tool_call tool_use function_call"
 ENDINGS = {
@@ -62,8 +62,8 @@ def ending_of(value: Any) -> str | None:
     >>> ending_of("MAX_TOKENS"), ending_of("")
     ('max_tokens', None)
     """
-    name = _name(value)
-    return None if name in OPEN else name.lower()
+    name = _name(value).lower()
+    return None if name in OPEN else name
 
 
 def choices_of(completion: Any) -> list[dict[str, Any]]:
@@ -147,7 +147,7 @@ def _text(message: Any, ending: str, cut_off: bool) -> str:
     if not isinstance(message, dict):
         raise UnusableReply("the reply's message is no object")
     role = _name(message.get("role"))
-    _refuse(role not in ROLES, f"the reply is not the model's (role {role})")
+    _refuse(role.lower() not in ROLES, f"the reply is not the model's (role {role})")
     _refuse(message.get("refusal"), "refused by the model (refusal)")
     text, thought = _parts(message.get("content"))
     thought |= any(message.get(name) for name in THOUGHT_FIELDS)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
 from pydantic import Field
@@ -68,8 +69,16 @@ class HttpSettings(Record):
 
     @property
     def place(self) -> str:
-        """What is noted of the model is kept by."""
+        """Where and which: what is noted of a model is kept by it."""
         return f"{self.root} {self.model}"
+
+
+def place_of(details: Mapping[str, Any]) -> str | None:
+    """Return the place of what a scorer's details say it asks; None where it asks nobody."""
+    base_url, model = details.get("base_url"), details.get("model")
+    if base_url is None or model is None:
+        return None
+    return HttpSettings(base_url=base_url, model=model).place
 
 
 def read_endpoint(spec: Spec, model: str, options: Iterable[str], example: str) -> HttpSettings:
