@@ -11,18 +11,17 @@ from ppo_runs import small
 
 import palate
 from families import FAMILIES
-from palate.answers.policies import build_policy
+from palate.answers import build_policy
+from palate.engines import Reader
 from palate.engines.local import LocalModel
-from palate.engines.text.reader import Reader
 from palate.errors import UsageError
-from palate.learning.recipes.base import load_policy
 from palate.models import resolve
 from palate.records import Message, Settings
 from palate.session import default_session
 from palate.specs import Reference
 from palate.trainers.algorithms import build_trainer
 from palate.trainers.reward_function import TrainingReward
-from palate.trainers.training import ask_as_measured
+from palate.trainers.training import ask_as_measured, load_policy
 
 BY_NAME = {family.name: family for family in FAMILIES}
 
