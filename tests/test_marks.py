@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from families import FAMILIES
+from mark_families import FAMILIES
 from palate.marks import OPEN_THOUGHT, OpenThought, after_thought, end_at, prompt_end
 from palate.prompts import Unreadable, parse_rating, parse_verdict
 

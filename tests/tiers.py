@@ -121,6 +121,7 @@ FULL = {
         "tests/execution/test_execution_memory.py",
         "tests/gauntlet/test_gauntlet_families.py",
         "tests/gauntlet/test_gauntlet_tokenizers.py",
+        "tests/gauntlet/test_gauntlet_variants.py",
         "tests/reports/page/test_page_large.py",
         "tests/studies",
         "tests/test_accelerator.py",

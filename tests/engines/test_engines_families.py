@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from families import FAMILIES, Family
+from mark_families import FAMILIES, Family
 from palate.engines.local import LocalModel
 from palate.engines.text.marks import decoded
 from palate.engines.text.reader import Reader

@@ -1,13 +1,13 @@
-"""Which cells there are: families by scorer, families by tokenizer, and three families by both."""
+"""Which cells there are: families by scorer, tokenizer and variant, and three families by both."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 from cells import COLUMNS
-from vocabularies import VOCABULARIES
-
 from families import FAMILIES
+from variants import END, VARIANTS
+from vocabularies import VOCABULARIES
 
 DEEPLY = ("Llama 3", "Mistral", "Mamba")
 """Families read as a tree, as one up to a window, and by a state."""
@@ -42,4 +42,7 @@ BY_BOTH = [
     for name in DEEPLY
     for kind in VOCABULARIES
     for column in WITH_TOKENIZERS
+]
+BY_VARIANT = [
+    Cell(name, None, column, lightly=True) for name in FAMILIES for column in (*VARIANTS, END)
 ]

@@ -8,10 +8,11 @@ from functools import cache
 from itertools import combinations
 from typing import Any, NamedTuple
 
+from families import FAMILIES
 from plain import Neighboured, Plain
 from shelf import Shelf
+from variants import END, EOS, VARIANTS, copied, new_end, variant
 
-from families import FAMILIES
 from palate.engines import LocalModel
 from palate.engines.local import ReadMode
 from palate.errors import PalateError
@@ -38,6 +39,13 @@ SLATES = (
     make_slate("Black tea at 7.", "A scale", shown=POSTS[:1], question="Béans or rice?"),
 )
 """Two share what is shown; one response is longer than all else together."""
+MARKED = tuple(
+    make_slate(
+        "<b>Tea</b>, at 7.", "A <br> scale", shown=POSTS[k:], question="<b>Béans</b> or rice?"
+    )
+    for k in (0, 1)
+)
+"""With marks of HTML, which are text."""
 PAIRS = tuple(
     slate.replace(candidates=two) for slate in SLATES for two in combinations(slate.candidates, 2)
 )
@@ -123,6 +131,8 @@ class Cells:
         """
         if column == "reads":
             return self._reads()
+        if column in VARIANTS or column == END:
+            return self._varied(column)
         if column == "replies":
             folder = self._folder(_causal)
             return self._outcome(folder, lambda: self._compare_replies(folder))
@@ -139,6 +149,29 @@ class Cells:
                 return str(self._loaded(self._folder(how.folder), how.head).read_mode)
         raise AssertionError(f"{self.name}: neither a language model nor a classifier")
 
+    def _varied(self, column: str) -> str:
+        how = COLUMNS["likelihood" if FAMILIES[self.name].kind == "decoder" else "1 label"]
+        if column == END:
+            return self._ends()
+        folder, plain = variant(column, self._folder(how.folder), self.name)
+        slates = MARKED if column == "HTML tokens" else how.slates[-2:]
+        light = how._replace(slates=slates, cuts=())
+        return self._outcome(folder, lambda: self._compare(light, folder, plain))
+
+    def _ends(self) -> str:
+        """Make a token that the model writes the tokenizer's end: no settings of it name it."""
+        folder = copied(self._folder(_causal), "ends")
+        plain = Plain(folder, LOADERS["causal"], FAMILIES[self.name].kind)
+        if plain.kind == "decoder":
+            prompts = [render(slate.question, slate.shown) for slate in SLATES]
+            end, k = new_end(plain, prompts, REPLY)
+            ended = Plain(folder, LOADERS["causal"], plain.kind)
+            ended.model.generation_config.eos_token_id = [EOS, end]
+            if ended.reply(prompts[k], REPLY) == plain.reply(prompts[k], REPLY):
+                raise Wrong("the end shows nowhere")
+            plain = ended
+        return self._outcome(folder, lambda: self._compare_replies(folder, plain))
+
     def _folder(self, of: Callable[[Shelf, str, str | None], str]) -> str:
         return of(self.shelf, self.name, self.tokenizer)
 
@@ -153,13 +186,14 @@ class Cells:
     def _loaded(self, folder: str, head: str) -> LocalModel:
         return self.session.model(Reference.parse(folder), head, FLOAT32)
 
-    def _compare(self, how: Column, folder: str) -> None:
+    def _compare(self, how: Column, folder: str, plain: Plain | None = None) -> None:
         folders = [folder]
         if how.reference:
             folders.append(self.shelf.language_model(self.name, self.tokenizer, seed=8))
         scorer = build_scorer(how.spec.format(*folders), self.session, FLOAT32)
         together = _numbers(scorer, how.slates)  # refuses first where it refuses
-        models = [self._plain(it, LOADERS[how.head], FAMILIES[self.name].kind) for it in folders]
+        kind = FAMILIES[self.name].kind
+        models = [plain or self._plain(it, LOADERS[how.head], kind) for it in folders]
         expected = _expected(how, models)
         some = how._replace(slates=how.slates[:2])
         broken = _expected(some, [Neighboured(it) for it in models])
@@ -185,14 +219,14 @@ class Cells:
             for model in loaded:
                 model.budget, model.read_mode = WHOLE, own
 
-    def _compare_replies(self, folder: str) -> None:
+    def _compare_replies(self, folder: str, plain: Plain | None = None) -> None:
         model = self.session.language_model(folder, FLOAT32)
         prompts = [render(slate.question, slate.shown) for slate in SLATES]
         found = {
             k: it.text for k, _, it in model.generate([[p] for p in prompts], max_tokens=REPLY)
         }
         shared = {j: it.text for _, j, it in model.generate([prompts], max_tokens=REPLY)}
-        plain = self._plain(folder, LOADERS["causal"], FAMILIES[self.name].kind)
+        plain = plain or self._plain(folder, LOADERS["causal"], FAMILIES[self.name].kind)
         expected = [plain.reply(messages, REPLY) for messages in prompts]
         if len(set(expected)) == 1:
             raise Wrong("all replies are alike")

@@ -10,7 +10,7 @@ from exports import module
 from ppo_runs import small
 
 import palate
-from families import FAMILIES
+from mark_families import FAMILIES
 from palate.answers import build_policy
 from palate.engines import Reader
 from palate.engines.local import LocalModel
