@@ -220,3 +220,18 @@ def test_a_folder_without_a_vocabulary_names_the_file_that_is_missing(tiny, tmp_
     (folder / "tokenizer.json").unlink()
     with pytest.raises(ModelError, match=r"x: cannot be loaded \(no tokenizer\.json in .*model\)"):
         load_part("AutoTokenizer", folder, "x")
+
+
+def test_a_tokenizer_that_transformers_splits_wrongly_is_said(tiny, tmp_path):
+    folder = changed(
+        tiny, tmp_path, architecture="MistralForCausalLM",
+        config={"transformers_version": "4.50.0"},
+    )  # fmt: skip
+    written = json.loads((folder / "tokenizer.json").read_text())
+    written["model"]["vocab"] |= {f"zz{k}": k for k in range(1024, 100_002)}  # as large as theirs
+    (folder / "tokenizer.json").write_text(json.dumps(written))
+    for _ in range(2):
+        notes: list[str] = []
+        load_part("AutoTokenizer", folder, "x", notes)
+        (note,) = notes
+        assert note.startswith("x: a library warns: The tokenizer you are loading from 'x' with")

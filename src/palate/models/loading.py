@@ -37,9 +37,10 @@ def load_part(
     `ModelError` for a key of config.json that numbers may depend on and nothing reads.
     """
     notes = [] if notes is None else notes
+    loader = getattr(import_transformers(), kind)  # whose first import quiets its loggers
     try:
         with listening(notes, name, folder):
-            part = getattr(import_transformers(), kind).from_pretrained(folder, **options)
+            part = loader.from_pretrained(folder, **options)
     except Exception as error:  # what a broken folder raises is anybody's guess
         there = kind != "AutoTokenizer" or any(any(folder.glob(it)) for it in TOKENIZERS)
         why = first_line(error) if there else f"no tokenizer.json in {folder}"
