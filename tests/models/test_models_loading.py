@@ -235,3 +235,48 @@ def test_a_tokenizer_that_transformers_splits_wrongly_is_said(tiny, tmp_path):
         load_part("AutoTokenizer", folder, "x", notes)
         (note,) = notes
         assert note.startswith("x: a library warns: The tokenizer you are loading from 'x' with")
+
+
+@pytest.mark.parametrize("kind", ["LlamaTokenizerFast", "PreTrainedTokenizerFast"])
+@pytest.mark.parametrize("normalizer", ["Lowercase", "NFD"])
+def test_a_class_whose_parts_take_the_place_of_tokenizer_jsons_is_said(tmp_path, kind, normalizer):
+    import tokenizers as library
+
+    model = library.models.BPE(unk_token="<unk>", fuse_unk=False)
+    made = library.Tokenizer(model)
+    made.normalizer = getattr(library.normalizers, normalizer)()
+    made.pre_tokenizer = library.pre_tokenizers.Metaspace(prepend_scheme="first")
+    trainer = library.trainers.BpeTrainer(vocab_size=90, special_tokens=["<unk>", "<s>", "</s>"])
+    made.train_from_iterator(["tea and milk, the café's teas"] * 9, trainer)
+    made.save(str(tmp_path / "tokenizer.json"))
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": kind}))
+    notes: list[str] = []
+    load_part("AutoTokenizer", tmp_path, "x", notes)
+    assert len(notes) == (kind == "LlamaTokenizerFast"), notes
+    assert all("normalizer" in note and "tokenizer.json" in note for note in notes)
+
+
+def test_a_tensor_in_two_shards_is_named(tiny, tmp_path):
+    folder = tmp_path / "x"
+    shutil.copytree(tiny.classifier(), folder)
+    tensors = load_file(folder / "model.safetensors")
+    (folder / "model.safetensors").unlink()
+    names = sorted(tensors)
+    shards = {
+        "model-00001-of-00002.safetensors": names[:5],
+        "model-00002-of-00002.safetensors": names[5:],
+    }
+    index = {"weight_map": {name: file for file, part in shards.items() for name in part}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    for stale in ([], names[:1]):
+        for file, part in shards.items():
+            save_file(
+                {name: tensors[name] for name in {*part, *stale}}, folder / file, {"format": "pt"}
+            )
+        if stale:
+            with pytest.raises(
+                ModelError, match=f"{names[0]} stands in model-00001-.* and in model-00002"
+            ):
+                load_weights("x", "classifier", folder, [])
+        else:
+            load_weights("x", "classifier", folder, [])

@@ -52,6 +52,13 @@ BOOKKEEPING = re.compile(
     r"|_token_id$|^(n_ctx|seq_length|max_seq\w*|model_max_length)$"
 )
 """Keys that say how a model was made or is run, and change no number."""
+PROBES = (
+    "The Café's 1,024 teas: don't ASK!",
+    "  two\tspaces\n\n  and a line ",
+    "e\u0301 ﬁ Ａ １２３ <b> https://a.b/c_d?e=1",
+    "绿茶 お茶 녹차 чай 🍵",
+)
+"""Texts by which two readings of one vocabulary are told apart."""
 READERS = (
     "configuration_utils.py", "modeling_utils.py", "modeling_rope_utils.py", "modeling_layers.py",
     "masking_utils.py", "cache_utils.py", "generation/configuration_utils.py",
@@ -145,6 +152,27 @@ def neutral(value: Any) -> bool:
     return value is not True and value in off
 
 
+def doubled(folder: Path) -> str | None:
+    """Name a tensor that stands in two files of an index: which one is read is chance."""
+    from safetensors import SafetensorError, safe_open
+
+    index = folder / "model.safetensors.index.json"
+    if not index.is_file() or (folder / "model.safetensors").is_file():
+        return None
+    files: dict[str, str] = {}
+    try:
+        for file in sorted(
+            set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+        ):
+            with safe_open(folder / file, "pt") as shard:
+                for key in shard.keys():  # noqa: SIM118 - which is no mapping
+                    if files.setdefault(key, file) != file:
+                        return f"{key} stands in {files[key]} and in {file}; take the stale one out"
+    except (SafetensorError, OSError, ValueError, KeyError):  # which whoever loads them says
+        return None
+    return None
+
+
 def damaged(folder: Path) -> str | None:
     """Name a file of weights that cannot be opened, such as one that is cut short."""
     from safetensors import SafetensorError, safe_open
@@ -184,6 +212,38 @@ def account_config(config: Any, folder: Path, name: object, notes: list[str]) ->
                 listed = ", ".join(others)
                 line = f"{name}: config.json holds {listed}, which {type(part).__name__} ignores"
                 notes += [] if line in notes else [line]
+
+
+def account_tokenizer(tokenizer: Any, folder: Path, name: object, notes: list[str]) -> None:
+    """Note where a tokenizer's class puts parts of its own in the place of tokenizer.json's.
+
+    Which of the two a model was trained with is not known, so it is said where ids differ.
+    """
+    file = folder / "tokenizer.json"
+    if not tokenizer.is_fast or not file.is_file():
+        return
+    written = json.loads(file.read_text(encoding="utf-8"))
+    backend = tokenizer.backend_tokenizer
+    loaded = {
+        part: None
+        if (state := getattr(backend, part)) is None
+        else json.loads(state.__getstate__())
+        for part in ("normalizer", "pre_tokenizer")
+    }
+    others = [part for part, state in loaded.items() if state != written.get(part)]
+    if not others:
+        return
+    stored = type(backend).from_file(str(file))
+    stored.no_truncation()
+    ids = (
+        [it.encode(text, add_special_tokens=False).ids for text in PROBES]
+        for it in (backend, stored)
+    )
+    if next(ids) != next(ids):
+        notes.append(
+            f"{name}: {type(tokenizer).__name__} puts its own {' and '.join(others)} in the place "
+            "of those in tokenizer.json, and texts have other tokens"
+        )
 
 
 def _unread(config: Any, written: Mapping[str, Any]) -> set[str]:

@@ -14,6 +14,7 @@ LIBRARIES = ("transformers", "transformers_modules", "peft", "sentence_transform
 LONGEST = 240
 """Characters of a warning that a note repeats."""
 HARMLESS = {
+    r"layers were not sharded": "of plans for several devices: a model is read whole",
     r" LOAD REPORT": "each of its tensors is accounted for, or refused by name",
     r"`(torch_dtype|rope_scaling|use_return_dict)` is deprecated": "the same field, renamed",
     r"Unrecognized keys in `rope_parameters`": "the account of config.json refuses or names them",

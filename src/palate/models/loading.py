@@ -11,7 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from palate.errors import LoadError, ModelError, UsageError, first_line
-from palate.models.account import account_config, damaged, is_harmless, tensor_problems
+from palate.models.account import (
+    account_config,
+    account_tokenizer,
+    damaged,
+    doubled,
+    is_harmless,
+    tensor_problems,
+)
 from palate.models.adapters import Adapter
 from palate.models.listening import listening
 from palate.models.merging import adapter_tensors, add_adapter, outputs_of
@@ -47,6 +54,8 @@ def load_part(
         raise LoadError(f"{name}: cannot be loaded ({why})") from error
     if kind == "AutoConfig":
         account_config(part, folder, name, notes)
+    if kind == "AutoTokenizer":
+        account_tokenizer(part, folder, name, notes)
     return part
 
 
@@ -67,6 +76,8 @@ def load_weights(
     classifier's own head may lack, and is drawn at random.
     """
     loader = getattr(import_transformers(), LOADERS[head])
+    if (problem := doubled(folder)) is not None:
+        raise ModelError(f"{name}: {problem}")
     stored = adapter_tensors(adapter) if adapter is not None else {}
     if adapter is not None and head == "classifier":
         options |= outputs_of(folder, stored, options.get("trust_remote_code", False))
