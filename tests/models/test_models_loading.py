@@ -266,7 +266,10 @@ def test_a_tensor_in_two_shards_is_named(tiny, tmp_path):
         "model-00001-of-00002.safetensors": names[:5],
         "model-00002-of-00002.safetensors": names[5:],
     }
-    index = {"weight_map": {name: file for file, part in shards.items() for name in part}}
+    index = {
+        "metadata": {},
+        "weight_map": {name: file for file, part in shards.items() for name in part},
+    }
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
     for stale in ([], names[:1]):
         for file, part in shards.items():
