@@ -41,7 +41,7 @@ def whole_reply(answer: HttpResponse) -> HttpResponse:
         return answer
     try:
         events = list(_events(answer.body))
-        parsed = [json.loads(event) for event in events if event != DONE]
+        parsed = [json.loads(event) for event in events if event.strip() not in ("", DONE)]
         error = next((e for e in parsed if e.get("error") and not e.get("choices")), None)
         completion = _completion(parsed) if error is None else {"error": error["error"]}
         ends = [ending_of(choice["finish_reason"]) for choice in completion.get("choices", [])]
