@@ -50,12 +50,15 @@ def listening(notes: list[str], name: object, place: Path) -> Iterator[list[str]
     getattr(getattr(logging.Logger, "warning_once", None), "cache_clear", lambda: None)()
     with _turn, warnings.catch_warnings(record=True, action="always") as raised:
         before = [(it.level, it.handlers, it.propagate) for it in loggers]
+        disabled = logging.root.manager.disable
         try:
+            logging.disable(logging.NOTSET)  # what is refused must not hang on who hears it
             for logger in loggers:
                 logger.setLevel(logging.WARNING)
                 logger.handlers, logger.propagate = [ear], False
             yield texts
         finally:
+            logging.disable(disabled)
             for logger, (level, logger.handlers, logger.propagate) in zip(
                 loggers, before, strict=True
             ):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -130,10 +131,20 @@ def merge(adapted: Any) -> Any:
         head.weight = import_torch().nn.Parameter(weight.detach().clone(), weight.requires_grad)
         model.config.tie_word_embeddings = False
         model.config.get_text_config().tie_word_embeddings = False
+    for key in _past_the_adapter(model):
+        raise ModelError(f"{key} shares a matrix that the adapter changes elsewhere alone")
     try:
         return adapted.merge_and_unload(safe_merge=True)
     except ValueError as error:  # its check of the sums
         raise ModelError(f"an adapter cannot be merged ({first_line(error)})") from error
+
+
+def _past_the_adapter(model: Any) -> list[str]:
+    # peft wraps one of the layers that share it, such as T5's `shared` and not its stacks'.
+    places = list(model.named_parameters(remove_duplicate=False))
+    changed = {id(it) for key, it in places if key.endswith(".base_layer.weight")}
+    inside = re.compile(r"\.(base_layer|original_module)\.")
+    return [key for key, it in places if id(it) in changed and not inside.search(key)]
 
 
 def _unread(config: Any, adapter: Adapter) -> list[str]:
