@@ -74,11 +74,7 @@ class Sentences(OfResponse):
         self.embedder: Embedder = session.embedder(reference, settings)
         self.meaning = digest("sentences", self.embedder.folder.content)
         self.fingerprint = digest("sentences", self.embedder.fingerprint)
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What loading the embedder gave rise to."""
-        return tuple(self.embedder.notes)
+        self.notes = self.embedder.notes
 
     @cached_property
     def width(self) -> int:

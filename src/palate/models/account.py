@@ -62,26 +62,22 @@ READERS = (
 
 
 def tensor_problems(
-    model: Any,
-    head: str,
-    info: Mapping[str, Any],
-    replaced: Container[str] = (),
-    fresh_head: bool = False,
+    model: Any, head: str, info: Mapping[str, Any], replaced: Container[str], fresh_head: bool
 ) -> Iterator[str]:
     """Yield a line for each tensor that lacks, that no layer reads or whose shape differs.
 
     And where the configuration names another class. `replaced` are those that an adapter brings;
     with `fresh_head` a classifier's own head may lack, which training draws.
     """
-    loaded = type(model).__name__
+    loaded, body = type(model).__name__, f"{model.base_model_prefix}."
     for key, stored, wanted in sorted(info["mismatched_keys"]):
         if key not in replaced:
             yield _mismatch(model, key, tuple(stored), tuple(wanted))
     for key in sorted(info["missing_keys"]):
         # An encoder's own pooler is often left out of its weights, and is not read here.
         unread = head == "encoder" and key.startswith("pooler.")
-        drawn = fresh_head and not key.startswith(f"{model.base_model_prefix}.")
-        drawn |= fresh_head and ".pooler." in key  # which only a head reads
+        # Only a head reads the pooler of a body.
+        drawn = fresh_head and (not key.startswith(body) or ".pooler." in key)
         if key not in replaced and not unread and not drawn:
             yield f"the weights lack {key}; this is {LACKING[head]}"
     # What a new head is put on may have been trained with any other.
@@ -104,13 +100,10 @@ def _mismatch(model: Any, key: str, stored: tuple[int, ...], wanted: tuple[int, 
             f"{key} is empty in the weights, as DeepSpeed ZeRO-3 leaves it; save them gathered "
             "(zero_to_fp32.py, or stage3_gather_16bit_weights_on_model_save)"
         )
-    shapes = [" × ".join(map(str, shape)) for shape in (stored, wanted)]
+    held, said = (" × ".join(map(str, shape)) for shape in (stored, wanted))
     labels = wanted[:1] == (getattr(model.config, "num_labels", None),) and len(wanted) <= 2
     field = " by its num_labels" if labels and stored[1:] == wanted[1:] else ""
-    return (
-        f"{key} is {shapes[0]} in the weights and {shapes[1]} in config.json{field}; correct it "
-        "there"
-    )
+    return f"{key} is {held} in the weights and {said} in config.json{field}; correct it there"
 
 
 def _foreign(model: Any, head: str) -> str | None:
@@ -172,19 +165,17 @@ def account_config(config: Any, folder: Path, name: object, notes: list[str]) ->
         return
     inner = [it for key, it in raw.items() if getattr(config, key, None) is text is not config]
     for part, written in ((config, raw), *((text, it) for it in inner)):
-        if type(part).__module__.startswith("transformers."):  # else its own code reads it
-            others = _unread(part, written)
-            for key, value in sorted(others.items()):
-                if DECIDING.search(key) and key not in READ_ELSEWHERE:
-                    raise ModelError(
-                        f"{name}: config.json holds {key} ({json.dumps(value, default=str)[:60]}), "
-                        f"which {type(part).__name__} does not read, and the numbers may depend "
-                        "on it; remove it there if they do not"
-                    )
-            if others:
-                listed = ", ".join(sorted(others))
-                line = f"{name}: config.json holds {listed}, which {type(part).__name__} ignores"
-                notes += [] if line in notes else [line]
+        built_in = type(part).__module__.startswith("transformers.")  # else its own code reads it
+        others = _unread(part, written) if built_in else {}
+        for key in sorted(it for it in others if DECIDING.search(it) and it not in READ_ELSEWHERE):
+            value = json.dumps(others[key], default=str)[:60]
+            raise ModelError(
+                f"{name}: config.json holds {key} ({value}), which {type(part).__name__} does not "
+                "read, and the numbers may depend on it; remove it there if they do not"
+            )
+        line = f"config.json holds {', '.join(sorted(others))}, which {type(part).__name__} ignores"
+        if others and f"{name}: {line}" not in notes:
+            notes.append(f"{name}: {line}")
 
 
 def _unread(config: Any, written: Mapping[str, Any]) -> dict[str, Any]:

@@ -118,13 +118,13 @@ def _account(file: Path, model: Any) -> dict[str, Any]:
     parts: Any = importlib.import_module("transformers.modeling_gguf_pytorch_utils")
     listed, name = parts.GGUF_TO_TRANSFORMERS_MAPPING["config"], str(model.config.model_type)
     fields = {**listed.get(architecture, {}), **listed.get(name.removesuffix("_text"), {})}
+    if name == "phi3" and "attention.sliding_window" in stated:
+        model.config.sliding_window = stated.pop("attention.sliding_window")
     unread = []
     for key, value in stated.items():
         known = key in SCALING or HARMLESS.search(key) is not None or fields.get(key, -1) != -1
         if key in EQUAL:  # some are looked at, and set nothing
             known = _equal(model.config, EQUAL[key], value)
-        elif key == "attention.sliding_window" and name == "phi3":
-            model.config.sliding_window, known = value, True
         unread += [] if known or neutral(value) else [f"{prefix}{key} ({str(value)[:60]})"]
     processor = parts.TENSOR_PROCESSORS.get(architecture, parts.TensorProcessor)
     names = parts.get_gguf_hf_weights_map(model, processor(config=model.config.to_dict()))

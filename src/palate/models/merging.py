@@ -169,7 +169,7 @@ def merge(adapted: Any) -> Any:
     )
     inputs, head = (getattr(it, "base_layer", it) for it in ends)
     weight: Any = getattr(head, "weight", None)
-    if touched and weight is not None and weight is getattr(inputs, "weight", None):
+    if touched and weight is getattr(inputs, "weight", None) and weight is not None:
         head.weight = import_torch().nn.Parameter(weight.detach().clone(), weight.requires_grad)
         model.config.tie_word_embeddings = False
         model.config.get_text_config().tie_word_embeddings = False
