@@ -102,7 +102,7 @@ class HiddenStates:
     @property
     def notes(self) -> tuple[str, ...]:
         """What loading the model gave rise to."""
-        return (*self.reader.notes, *self.session.load_notes(self.reader, "causal"))
+        return (*self.reader.notes, *self.session.of_loading(self.reader, "causal")[1:])
 
     @property
     def model(self) -> LocalModel:

@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from palate.errors import ModelError, UsageError, first_line
+from palate.errors import ModelError, first_line, needing
 from palate.models.account import account_config, damaged, is_harmless, tensor_problems
 from palate.models.listening import listening
 from palate.models.merging import Adapter, adapter_tensors, add_adapter, outputs_of
@@ -92,10 +92,8 @@ def fill(module: Any, tensors: Any) -> None:
 def load_embedder(name: object, folder: Path, notes: list[str], **options: Any) -> Any:
     """Return a sentence-transformers model; refuses tensors as `load_weights` does."""
     import_transformers()  # its progress bars go off
-    try:
+    with needing("embedders need", "local"):
         from sentence_transformers import SentenceTransformer
-    except ImportError as error:
-        raise UsageError("embedders need pip install 'palate[local]'") from error
     for pickle in sorted(folder.glob("*/pytorch_model.bin")):
         if not any(pickle.parent.glob("*.safetensors")):
             where = pickle.relative_to(folder)

@@ -9,7 +9,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from palate.errors import LoadError, ModelError, SpecError, UsageError, first_line
+from palate.errors import LoadError, ModelError, SpecError, first_line, needing
 from palate.models.listening import listening
 from palate.models.runtime import import_torch, import_transformers
 from palate.specs import Reference
@@ -121,10 +121,8 @@ def add_adapter(
     Raises `ModelError` for an adapter of another task, one that cannot be merged, or one that does
     not fit this base.
     """
-    try:
+    with needing(f"{name}: an adapter needs", "train"):
         import peft
-    except ImportError as error:
-        raise UsageError(f"{name}: an adapter needs pip install 'palate[train]'") from error
     with listening(notes, name, adapter.folder):
         config = peft.PeftConfig.from_pretrained(str(adapter.folder))
     if config.task_type not in (None, TASKS[head]):
