@@ -212,5 +212,7 @@ def _unread_positions(config: Any) -> dict[str, Any]:
         vars(asked)["_check_received_keys"] = check
         asked.validate_rope()
     layers = [config.rope_parameters, *config.rope_parameters.values()] if unread else []
-    pairs = ((key, it[key]) for it in layers if isinstance(it, dict) for key in unread & it.keys())
+    pairs = (
+        (key, it[key]) for it in layers if isinstance(it, dict) for key in unread.keys() & it.keys()
+    )
     return {f"rope_parameters.{key}": value for key, value in pairs if not neutral(value)}

@@ -45,9 +45,7 @@ EQUAL = {
     "attention.key_length": "head_dim",
     "attention.value_length": "head_dim",
     "rope.dimension_count": "head_dim",
-    "attn_logit_softcapping": "attn_logit_softcapping",
-    "final_logit_softcapping": "final_logit_softcapping",
-    "vocab_size": "vocab_size",
+    **{it: it for it in ("attn_logit_softcapping", "final_logit_softcapping", "vocab_size")},
     "expert_feed_forward_length": "moe_intermediate_size",
     "expert_shared_feed_forward_length": "shared_expert_intermediate_size",
     "expert_weights_norm": "norm_topk_prob",
@@ -86,8 +84,7 @@ def _convert(file: Path, folder: Path, dtype: str = "bfloat16") -> None:
         with contextlib.redirect_stderr(io.StringIO()), _parsed_once():  # its bars count tensors
             name, place = file.name, file.parent
             tokenizer = load_part("AutoTokenizer", place, name, gguf_file=name)
-            how: dict[str, Any] = {"gguf_file": name, "dtype": torch.float32}
-            read = load_weights(name, "causal", place, [], **how)
+            read = load_weights(name, "causal", place, [], gguf_file=name, dtype=torch.float32)
             positions = _account(file, read)
     except LoadError as error:
         why = str(error.__cause__).partition("\n")[0]
@@ -167,11 +164,10 @@ def _positions(
     elif kind == "linear" and "factor" in scaling and not divisors:
         return {"rope_type": kind, "factor": scaling["factor"]}
     elif kind == "yarn" and "factor" in scaling and original and not divisors:
-        more = scaling.pop("attention_factor", 1.0)  # times what YaRN itself has
-        return {"rope_type": kind, **scaling} | (
-            {} if more == 1 else {"attention_factor": more * (1 + 0.1 * log(scaling["factor"]))}
-        )
-    if kind == "none" and not divisors:
+        if (more := scaling.pop("attention_factor", 1)) != 1:  # times what YaRN itself has
+            scaling["attention_factor"] = more * (1 + 0.1 * log(scaling["factor"]))
+        return {"rope_type": kind, **scaling}
+    elif kind == "none":
         return {}
     told = ", ".join((*divisors, *(f"{it}={v}" for it, v in stated.items() if "scaling" in it)))
     raise ModelError(f"{name}: {told}: no scaling of positions that transformers computes")

@@ -65,7 +65,8 @@ def load_weights(
     loader = getattr(import_transformers(), LOADERS[head])
     stored = adapter_tensors(adapter) if adapter is not None else {}
     if adapter is not None and head == "classifier":
-        options |= outputs_of(folder, stored, options.get("trust_remote_code", False))
+        code = options.get("trust_remote_code", False)
+        options |= outputs_of(folder, stored, trust_remote_code=code)
     with listening(notes, name, folder, lambda error: damaged(folder) or first_line(error)):
         model, info = loader.from_pretrained(
             folder,

@@ -18,6 +18,8 @@ CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 FIELD, PREFIX = "base_model_name_or_path", "base_model.model."
 TASKS = {"causal": "CAUSAL_LM", "classifier": "SEQ_CLS", "encoder": "FEATURE_EXTRACTION"}
 """What an adapter is trained for, by what it is read as; its trainer may not have said."""
+Shapes = Mapping[str, list[int]]
+"""Of tensors by their names."""
 OUTPUTS = 7919
 """A number of outputs that no layer has by chance."""
 
@@ -74,7 +76,7 @@ def _base(folder: Path) -> Reference:
     )
 
 
-def adapter_tensors(adapter: Adapter) -> dict[str, list[int]]:
+def adapter_tensors(adapter: Adapter) -> Shapes:
     """Return the shapes of an adapter's tensors by their names in the base, where it has them."""
     from safetensors import safe_open
 
@@ -88,33 +90,22 @@ def adapter_tensors(adapter: Adapter) -> dict[str, list[int]]:
         raise LoadError(f"adapter {adapter.folder}: {WEIGHTS} ({first_line(error)})") from error
 
 
-def outputs_of(
-    folder: Path, stored: Mapping[str, list[int]], trust_remote_code: bool
-) -> dict[str, int]:
+def outputs_of(folder: Path, stored: Shapes, **code: bool) -> dict[str, int]:
     """Return how many outputs an adapter's own head has, as an option; none without one.
 
     Which tensor the head is, is asked of the model: one that grows with the number of outputs.
     """
     torch, auto = import_torch(), import_transformers()
-    config = auto.AutoConfig.from_pretrained(
-        folder, num_labels=OUTPUTS, trust_remote_code=trust_remote_code
-    )
+    config = auto.AutoConfig.from_pretrained(folder, num_labels=OUTPUTS, **code)
     with torch.device("meta"):
-        empty = auto.AutoModelForSequenceClassification.from_config(
-            config, trust_remote_code=trust_remote_code
-        )
+        empty = auto.AutoModelForSequenceClassification.from_config(config, **code)
     heads = [name for name, it in empty.named_parameters() if it.shape[0] == OUTPUTS]
     rows = [stored[name][0] for name in heads if name in stored]
     return {"num_labels": rows[0]} if rows else {}
 
 
 def add_adapter(
-    name: object,
-    head: str,
-    model: Any,
-    adapter: Adapter,
-    stored: Mapping[str, list[int]],
-    notes: list[str],
+    name: object, head: str, model: Any, adapter: Adapter, stored: Shapes, notes: list[str]
 ) -> Any:
     """Return the base with the adapter merged into it, a plain transformers model again.
 

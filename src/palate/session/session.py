@@ -219,7 +219,7 @@ class Session:
         return next(iter(self.of_loading(reader, head)), None)
 
     def of_loading(self, reader: Reader, head: str) -> tuple[str, ...]:
-        """Return `read_mode`, and what loading the weights gave rise to; nothing if never loaded."""
+        """Return `read_mode`, and what loading the weights gave rise to; else nothing."""
         stored = self._read_modes.get(digest(_key(reader, head), *_versions())) or b""
         return tuple(stored.decode().splitlines())
 
