@@ -114,6 +114,15 @@ def first_line(error: BaseException) -> str:
 
 
 @contextmanager
+def needing(what: str, extra: str) -> Iterator[None]:
+    """Raise `UsageError`, with what to install, where an import within fails."""
+    try:
+        yield
+    except ImportError as error:
+        raise UsageError(f"{what} pip install 'palate[{extra}]'") from error
+
+
+@contextmanager
 def writing(place: Path | str, error: type[PalateError] = ResourceError) -> Iterator[None]:
     """Raise this error, with the place and the reason, for what cannot be written meanwhile.
 

@@ -13,39 +13,15 @@ from palate.models import choose_device, choose_dtype, import_torch, import_tran
 from palate.records import Settings
 
 PREFIX = "random:"
-SHAPES: dict[str, dict[str, int]] = {
-    "0.1b": {
-        "hidden_size": 576,
-        "intermediate_size": 1536,
-        "num_hidden_layers": 30,
-        "num_attention_heads": 9,
-        "num_key_value_heads": 3,
-        "vocab_size": 49152,
-    },
-    "1b": {
-        "hidden_size": 2048,
-        "intermediate_size": 8192,
-        "num_hidden_layers": 16,
-        "num_attention_heads": 32,
-        "num_key_value_heads": 8,
-        "vocab_size": 128256,
-    },
-    "3b": {
-        "hidden_size": 3072,
-        "intermediate_size": 8192,
-        "num_hidden_layers": 28,
-        "num_attention_heads": 24,
-        "num_key_value_heads": 8,
-        "vocab_size": 128256,
-    },
-    "8b": {
-        "hidden_size": 4096,
-        "intermediate_size": 14336,
-        "num_hidden_layers": 32,
-        "num_attention_heads": 32,
-        "num_key_value_heads": 8,
-        "vocab_size": 128256,
-    },
+FIELDS = (
+    "hidden_size", "intermediate_size", "num_hidden_layers",
+    "num_attention_heads", "num_key_value_heads", "vocab_size",
+)  # fmt: skip
+SHAPES = {
+    "0.1b": (576, 1536, 30, 9, 3, 49152),
+    "1b": (2048, 8192, 16, 32, 8, 128256),
+    "3b": (3072, 8192, 28, 24, 8, 128256),
+    "8b": (4096, 14336, 32, 32, 8, 128256),
 }
 """The shapes of SmolLM2-135M and of Llama 3.1 and 3.2."""
 POSITIONS = 8192
@@ -65,8 +41,9 @@ class RandomModel(LocalModel):
         self.dtype = choose_dtype(settings.dtype, self.device)
         self.budget, self.layers = settings.batch_tokens, 1
         self.turns, self.users, self._counting = FairLock(), 0, threading.Lock()
+        shape: dict[str, Any] = dict(zip(FIELDS, SHAPES[size], strict=True))
         config = transformers.LlamaConfig(
-            max_position_embeddings=POSITIONS, tie_word_embeddings=size != "8b", **SHAPES[size]
+            max_position_embeddings=POSITIONS, tie_word_embeddings=size != "8b", **shape
         )
         torch.manual_seed(settings.seed)
         with torch.device(self.device):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from palate.errors import DataError, UsageError
+from palate.errors import DataError, needing
 
 
 def read_parquet(path: Path) -> Iterator[tuple[int, Any]]:
@@ -14,11 +14,9 @@ def read_parquet(path: Path) -> Iterator[tuple[int, Any]]:
 
     Raises `DataError` where the file itself cannot be read, or names two columns alike.
     """
-    try:
+    with needing(f"{path}: Parquet needs", "hub"):
         import pyarrow as pa
         import pyarrow.parquet as pq
-    except ImportError as error:
-        raise UsageError(f"{path}: Parquet needs pip install 'palate[hub]'") from error
     try:
         row = 0
         with pq.ParquetFile(path) as file:

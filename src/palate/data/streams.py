@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self, cast
 
-from palate.errors import DataError, UsageError, first_line
+from palate.errors import DataError, first_line, needing
 
 PACKED = (".gz", ".zst")
 MAX_LINE = 32 * 2**20
@@ -106,9 +106,7 @@ def _open(path: Path) -> BinaryIO:
         return cast(BinaryIO, gzip.open(path, "rb"))
     if suffix != ".zst":
         return path.open("rb")
-    try:
+    with needing(f"{path}: Zstandard needs", "hub"):
         from pyarrow import CompressedInputStream
-    except ImportError as error:
-        raise UsageError(f"{path}: Zstandard needs pip install 'palate[hub]'") from error
     unpacked = CompressedInputStream(path.open("rb"), "zstd")
     return io.BufferedReader(cast(io.RawIOBase, unpacked), 2**20)

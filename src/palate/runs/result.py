@@ -10,7 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
-from palate.errors import RunError, SpecError, UsageError, writing
+from palate.errors import RunError, SpecError, UsageError, needing, writing
 from palate.files import write_json, write_whole
 from palate.records import Record, problem_of
 from palate.runs.manifest import (
@@ -159,10 +159,8 @@ def arrow_of(records: list[dict[str, Any]]) -> Any:
 
 
 def _pyarrow() -> Any:
-    try:
+    with needing("to_arrow needs", "hub"):
         import pyarrow
-    except ImportError as error:
-        raise UsageError("to_arrow needs pip install 'palate[hub]'") from error
     return pyarrow
 
 

@@ -64,11 +64,9 @@ class LocalText:
 
     def notes(self) -> tuple[str, ...]:
         """Say what loading gave rise to, which texts were broken, and where reading costs time."""
-        read_mode = self.session.read_mode(self.reader, self.head)
-        notes = *self.session.load_notes(self.reader, self.head), *self.reader.broken_notes
-        if read_mode is None or read_mode.startswith("shared"):
-            return notes
-        return (*notes, f"{self.reference}: read in {read_mode}")
+        mode, *loaded = self.session.of_loading(self.reader, self.head) or ("shared",)
+        slow = () if mode.startswith("shared") else (f"{self.reference}: read in {mode}",)
+        return (*loaded, *self.reader.broken_notes, *slow)
 
     def info(self, what: str, prompt: str, **more: object) -> ScorerInfo:
         """Return info whose fingerprint holds weights, precision, prompt and what is computed."""

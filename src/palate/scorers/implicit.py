@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from palate.errors import SpecError
 from palate.records import Settings
 from palate.scorers.autoregressive import Autoregressive
-from palate.scorers.causal import LocalText
-from palate.scorers.endpoint_text import (
-    OPTIONS,
-    model_spec,
-    without_network,
-)
+from palate.scorers.endpoint_text import OPTIONS, model_spec, without_network
 from palate.scorers.lift import ScaledDifference
 from palate.seeding import digest
 from palate.session import Session
-from palate.specs import Spec
+from palate.specs import Reference, Spec
 
 EXAMPLE = "implicit:./models/my-dpo?reference=./models/its-start"
 
@@ -42,14 +35,15 @@ class Implicit(ScaledDifference):
         self.beta = spec.positive("beta", 1.0)
         names = [policy] if reference == "none" else [policy, reference]
         specs = [model_spec("autoregressive", name, spec) for name in names]
-        models = _models(specs, session, settings, None)
-        local = [it.local.reader for it in models if isinstance(it.local, LocalText)]
-        widths = [int(reader.config.vocab_size) for reader in local]
-        notes: tuple[str, ...] = ()
+        local = [Reference.parse(name) for name in names if not name.startswith("api:")]
+        widths = [int(session.reader(it, settings).config.vocab_size) for it in local]
+        width, listed = None, " and ".join(f"{n:,}" for n in widths)
+        note = f"{spec}: heads of {listed} rows; the softmax leaves out what one has alone"
         if len(set(widths)) > 1:  # rows beyond both tokenizers, such as one of a pad
-            models = _models(specs, session, settings, min(widths))
-            listed = " and ".join(f"{n:,}" for n in widths)
-            notes = (f"{spec}: heads of {listed} rows; the softmax leaves out what one has alone",)
+            width = min(widths)
+        models = [Autoregressive(specs[0], session, settings, width=width)]
+        reads_as = models[0].local
+        models += [Autoregressive(it, session, settings, reads_as, width) for it in specs[1:]]
         self.compose(models)
         self.canonical = str(without_network(spec, "reference"))
         first = self.models[0].info
@@ -57,16 +51,8 @@ class Implicit(ScaledDifference):
         self.info = first.model_copy(
             update={
                 "fingerprint": digest("implicit", self.beta, *prints),
-                "notes": (*first.notes, *notes),
+                "notes": first.notes if width is None else (*first.notes, note),
                 "log_odds": "beta" in spec.options and len(models) > 1,
                 "details": {"policy": first.details, "reference": self.models[-1].info.details},
             }
         )
-
-
-def _models(
-    specs: Sequence[Spec], session: Session, settings: Settings, width: int | None
-) -> list[Autoregressive]:
-    models = [Autoregressive(specs[0], session, settings, width=width)]
-    reads_as = models[0].local
-    return models + [Autoregressive(it, session, settings, reads_as, width) for it in specs[1:]]

@@ -60,7 +60,7 @@ class ModelAnswers:
         """Say what loading gave rise to, where replies end, and what texts were broken."""
         if (reader := self.model.reader) is None:
             return ()
-        loaded = self.session.load_notes(reader, "causal")
+        loaded = self.session.of_loading(reader, "causal")[1:]
         return (*loaded, *reader.end_notes, *reader.broken_notes)
 
     def _label_details(self) -> dict[str, Any]:

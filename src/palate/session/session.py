@@ -216,13 +216,10 @@ class Session:
 
         So a finished run, or one whose models live elsewhere, loads no model to say it.
         """
-        return next(iter(self._of_loading(reader, head)), None)
+        return next(iter(self.of_loading(reader, head)), None)
 
-    def load_notes(self, reader: Reader, head: str) -> tuple[str, ...]:
-        """Return what was said when the weights were last loaded, and the tokenizer did not say."""
-        return self._of_loading(reader, head)[1:]
-
-    def _of_loading(self, reader: Reader, head: str) -> tuple[str, ...]:
+    def of_loading(self, reader: Reader, head: str) -> tuple[str, ...]:
+        """Return `read_mode`, and what loading the weights gave rise to; else nothing."""
         stored = self._read_modes.get(digest(_key(reader, head), *_versions())) or b""
         return tuple(stored.decode().splitlines())
 

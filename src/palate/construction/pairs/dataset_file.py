@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from palate.errors import UsageError, writing
+from palate.errors import needing, writing
 from palate.files import whole_file
 from palate.records import PreferencePair
 
@@ -50,10 +50,8 @@ def write_pairs(folder: Path, pairs: Sequence[PreferencePair]) -> Path:
 
 def import_pyarrow() -> tuple[Any, Any]:
     """Return `pyarrow` and its Parquet; raises `UsageError` where they are not installed."""
-    try:
+    with needing("build pairs needs", "hub"):
         import huggingface_hub  # noqa: F401 - writes the card
         import pyarrow
         import pyarrow.parquet
-    except ImportError as error:
-        raise UsageError("build pairs needs pip install 'palate[hub]'") from error
     return pyarrow, pyarrow.parquet

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from palate.errors import UsageError
+from palate.errors import needing
 
 
 def text_of_html(html: str) -> str:
@@ -13,11 +13,9 @@ def text_of_html(html: str) -> str:
     >>> text_of_html("<p>Is <a href='x'>this</a> $a_1*b_2*$?</p><pre><code>H(q)</code></pre>")
     'Is this $a_1*b_2*$?\\n\\n```\\nH(q)\\n```'
     """
-    try:
+    with needing("posts in HTML need", "hub"):
         from bs4 import BeautifulSoup
         from markdownify import ATX, markdownify
-    except ImportError as error:
-        raise UsageError("posts in HTML need pip install 'palate[hub]'") from error
     try:
         # Escapes would break formulas.
         text: str = markdownify(

@@ -29,11 +29,10 @@ def without_neighbours(local: LoadedModel, head: str) -> ReadMode:
     read = _rewards if head == "classifier" else _hidden
     try:
         with local.torch.inference_mode():
-            ids = [_ids(local, text) for text in (SHORT, LONG)]
+            ids: list[list[int]] = [local.tokenizer(it)["input_ids"] for it in (SHORT, LONG)]
             alone = read(local, ids[:1])
-            if (head == "classifier" and pad_id(local) is None) or _is_last_token(
-                local, ids, alone
-            ):
+            padless = head == "classifier" and pad_id(local) is None
+            if padless or _is_last_token(local, ids, alone):
                 return mode  # it is never padded
             apart = (read(local, ids) - alone).abs() / (1 + alone.abs())
         differs = bool(apart.max() > CLOSE[str(local.dtype).removeprefix("torch.")])
@@ -44,11 +43,6 @@ def without_neighbours(local: LoadedModel, head: str) -> ReadMode:
     if not differs:
         return mode
     return ReadMode(False, "beside a longer text a shorter one gets another number", alone=True)
-
-
-def _ids(local: LoadedModel, text: str) -> list[int]:
-    ids: list[int] = local.tokenizer(text)["input_ids"]
-    return ids
 
 
 def _rewards(local: LoadedModel, sequences: Sequence[Sequence[int]]) -> torch.Tensor:

@@ -15,17 +15,9 @@ from palate.specs import Reference
 
 CONFIG = "config.json"
 FILES = (
-    "tokenizer*.json",
-    "*.jinja",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "*.model",
-    "vocab.*",
-    "merges.txt",
-    CONFIG,
-)
-
-
+    "tokenizer*.json", "*.jinja", "special_tokens_map.json", "added_tokens.json", "*.model",
+    "vocab.*", "merges.txt", CONFIG,
+)  # fmt: skip
 FETCHED = (*FILES, "generation_config.json")
 
 

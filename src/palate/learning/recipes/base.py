@@ -13,10 +13,7 @@ from palate.models.loading import load_part, load_weights
 from palate.records import Settings
 
 Kind = Literal["classifier", "causal"]
-KINDS: dict[Kind, tuple[dict[str, Any], str]] = {
-    "classifier": ({"num_labels": 1}, "a classifier"),
-    "causal": ({}, "a language model"),
-}
+KINDS: dict[Kind, str] = {"classifier": "a classifier", "causal": "a language model"}
 
 
 class Base(NamedTuple):
@@ -72,17 +69,14 @@ def _loaded(
 ) -> Base:
     torch, transformers = import_torch(), import_transformers()
     transformers.set_seed(seed)
-    options, what = KINDS[kind]
-    notes = list(folder.notes)
+    notes, fresh = list(folder.notes), kind == "classifier"
+    options: dict[str, Any] = {"fresh_head": True, "num_labels": 1} if fresh else {}
     try:
         tokenizer = load_part("AutoTokenizer", folder.path, name, notes)
-        fresh = kind == "classifier"
-        model = load_weights(
-            name, kind, folder.path, notes, fresh_head=fresh, dtype=torch.float32, **options
-        )
+        model = load_weights(name, kind, folder.path, notes, dtype=torch.float32, **options)
     except ModelError as error:
         why = str(error).removeprefix(f"{name}: ").removeprefix("cannot be loaded ").strip("()")
-        raise ModelError(f"{name}: cannot be trained as {what} ({why})") from error
+        raise ModelError(f"{name}: cannot be trained as {KINDS[kind]} ({why})") from error
     template = _template(model, tokenizer, settings)
     if template.source.given:
         tokenizer.chat_template = template.source.written

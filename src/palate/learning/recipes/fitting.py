@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, Self, TypedDict
 
 from palate.engines.local.memory import within_memory
-from palate.errors import UsageError
+from palate.errors import UsageError, needing
 from palate.learning.recipes.base import Base
 from palate.learning.recipes.token_pairs import TokenPair, in_batches
 from palate.learning.recipes.tuning import EncodedChoice, Lora, TrainingExample, collate
@@ -155,12 +155,10 @@ def reading_ids(trainer: Any) -> Any:
 
 def import_training() -> tuple[Any, Any, Any]:
     """Import datasets, PEFT and TRL; raises `UsageError` with what to install."""
-    try:
+    with needing("training needs", "train"):
         import datasets
         import peft
         import trl
-    except ImportError as error:
-        raise UsageError("training needs pip install 'palate[train]'") from error
     return datasets, peft, trl
 
 

@@ -97,7 +97,11 @@ def read_policy(text: str, session: Session, settings: Settings | None = None) -
     here = reference.place != "hub"
     model = str(session.folder(reference).path) if here else reference.name
     folder = Path(model) if here else cached_snapshot(reference)
-    template, window = _looked_at(text, folder, settings)
+    template = window = None
+    if folder is not None:
+        tokenizer = load_part("AutoTokenizer", folder, text)
+        config = load_part("AutoConfig", folder, text).get_text_config()
+        template, window = ChatTemplate(tokenizer, settings), window_of(config, tokenizer)
     return ExportedPolicy(
         text,
         model,
@@ -107,13 +111,3 @@ def read_policy(text: str, session: Session, settings: Settings | None = None) -
         template=template,
         window=window,
     )
-
-
-def _looked_at(
-    text: str, folder: Path | None, settings: Settings | None
-) -> tuple[ChatTemplate | None, int | None]:
-    if folder is None:
-        return None, None
-    tokenizer = load_part("AutoTokenizer", folder, text)
-    config = load_part("AutoConfig", folder, text)
-    return ChatTemplate(tokenizer, settings), window_of(config.get_text_config(), tokenizer)

@@ -12,7 +12,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from palate.data import write_lines
-from palate.errors import UsageError
+from palate.errors import needing
 from palate.files import whole_file, write_whole
 from palate.trainers.export.plan import ExportPlan
 from palate.trainers.export.targets import ExportTarget
@@ -67,11 +67,9 @@ def updates_in_words(plan: ExportPlan, target: ExportTarget) -> str | None:
 
 def write_parquet(rows: Iterable[Mapping[str, Any]], path: Path) -> None:
     """Write a Parquet file; raises `UsageError` without pyarrow."""
-    try:
+    with needing(f"{path.name}: Parquet needs", "hub"):
         import pyarrow as pa
         import pyarrow.parquet as pq
-    except ImportError as error:
-        raise UsageError(f"{path.name}: Parquet needs pip install 'palate[hub]'") from error
     with whole_file(path) as stream:
         pq.write_table(pa.Table.from_pylist([dict(row) for row in rows]), stream)
 

@@ -13,7 +13,7 @@ from xml.etree import ElementTree as Tree
 
 from markupsafe import Markup
 
-from palate.errors import UsageError, writing
+from palate.errors import UsageError, needing, writing
 from palate.files import write_whole
 from palate.html import printable
 from palate.reports.page.parts import Picture
@@ -70,11 +70,9 @@ def look() -> Iterator[None]:
 
     Raises `UsageError` without matplotlib.
     """
-    try:
+    with needing("palate report needs", "plot"):
         import matplotlib as mpl
         from matplotlib import style
-    except ImportError as error:
-        raise UsageError("palate report needs pip install 'palate[plot]'") from error
     with style.context("default"), mpl.rc_context(OWN_LOOK), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a font may lack a sign that the page's own has
         yield
