@@ -50,15 +50,12 @@ class Window:
         while self._entries and self._entries[0].at <= now - SPAN_S:
             self._total -= self._entries.popleft().amount
         excess = self._total + amount - self.most
-        if excess <= 0:
+        if excess <= 0 or not self._entries:
             return 0.0
         for entry in self._entries:
             excess -= entry.amount
             if excess <= 0:
                 break
-        else:
-            if not self._entries:
-                return 0.0
         return entry.at + SPAN_S - now
 
     def add(self, now: float, amount: int) -> Entry:
@@ -93,12 +90,10 @@ class RateLimit:
 
     async def leave(self, tokens: int) -> Entry | None:
         """Wait for the turn of a request of at most so many tokens."""
-        if self._turn.locked() or self._wait(tokens) > 0:
-            async with self._turn:
-                while (wait := self._wait(tokens)) > 0:
-                    await self._clock.sleep(wait)
-                return self._note(tokens)
-        return self._note(tokens)
+        async with self._turn:
+            while (wait := self._wait(tokens)) > 0:
+                await self._clock.sleep(wait)
+            return self._note(tokens)
 
     def correct(self, entry: Entry | None, tokens: int) -> None:
         """Count what the reply says it was."""
