@@ -11,9 +11,8 @@ from typing import Any
 
 import torch
 import transformers
-from vocabularies import write_tokenizer
-
 from families import FAMILIES, SIZES
+from vocabularies import write_tokenizer
 
 SPREAD = 0.3
 """Standard deviation of the weights: ten times the usual, so that what is misread shows."""

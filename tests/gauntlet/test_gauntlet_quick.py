@@ -11,10 +11,10 @@ pytest.importorskip("torch")
 import torch
 from cell_grids import BY_BOTH, BY_SCORER, BY_TOKENIZER, Cell
 from cells import SLATES, Wrong
+from families import FAMILIES
 from outcomes import expected
 from vocabularies import VOCABULARIES
 
-from families import FAMILIES
 from palate.engines.local import attention, heads, pad
 from palate.errors import ModelError
 from palate.scorers import build_scorer

@@ -10,10 +10,9 @@ import pytest
 pytest.importorskip("torch")
 
 from cell_grids import BY_BOTH, BY_TOKENIZER
+from families import FAMILIES
 from outcomes import expected
 from vocabularies import VOCABULARIES
-
-from families import FAMILIES
 
 EVERY = 4
 """Of so many kinds a family is read with one: tokenizers and families are read apart."""

@@ -153,7 +153,7 @@ class RewardServer:
         for outcome in outcomes:
             some = min(step, n - len(picked))
             missing = [(None, outcome.failure)] * some
-            picked += map(self._pick, outcome.value) if outcome.value is not None else missing
+            picked += missing if outcome.value is None else map(self._pick, outcome.value)
         values, reasons = zip(*picked, strict=True)
         return Scores(values=values, reasons=reasons, outage=any(it.outage for it in outcomes))
 
@@ -217,9 +217,8 @@ class RewardServer:
             )
             for each, encoded in zip(closed, read.inputs or self._encoded(slate), strict=True)
         ]
-        if self.format.in_two:
-            for text in texts:
-                self.local.check_in_two(prompt, text.closed, text.ids)
+        for text in texts if self.format.in_two else ():
+            self.local.check_in_two(prompt, text.closed, text.ids)
         return texts
 
 

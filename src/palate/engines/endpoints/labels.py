@@ -42,14 +42,15 @@ def label_log_probabilities(
         label = token.lstrip(MARKS).strip()
         best[label] = max(logp, best.get(label, logp))
     missing = [label for label in labels if label not in best]
-    if len(missing) == len(labels):
+    there = [best[label] for label in labels if label in best]
+    if not there:
         raise Unlisted(ABSENT % missing[0])
-    mass = sum(exp(best[label]) for label in labels if label in best)
+    mass = sum(map(exp, there))
     if mass < LEAST_SHARE:
         raise Unlisted(UNLIKELY)
     if not missing:
-        return tuple(best[label] for label in labels)
-    most = max(best[label] for label in labels if label in best)
+        return tuple(there)
+    most = max(there)
     bound = min(finite.values())
     if bound == most:  # the label is the last that is listed
         bound = log(max(1 - sum(map(exp, finite.values())), ROUNDING))

@@ -7,7 +7,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Callable, Generator, Iterable
-from contextlib import closing
+from contextlib import closing, suppress
 from decimal import Decimal
 from typing import Any, NoReturn, TypedDict, TypeVar
 
@@ -362,12 +362,12 @@ class HttpClient:
 
     async def _which_models(self) -> str:
         assert self._transport is not None
-        try:
+        body = b""
+        with suppress(TimeoutError, TransportFailure):
             async with asyncio.timeout(self.settings.timeout_s):
                 answer = await self._transport.get(self._models)
-        except (TimeoutError, TransportFailure):
-            return models_beside(self.settings.model, b"")
-        return models_beside(self.settings.model, answer.body if answer.status == 200 else b"")
+                body = answer.body if answer.status == 200 else b""
+        return models_beside(self.settings.model, body)
 
 
 def _parse(body: bytes) -> Any:

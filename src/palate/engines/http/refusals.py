@@ -48,12 +48,10 @@ FIRST = 8
 ANOTHER_WAY = {"top_logprobs", "logprobs", "n"}
 """Fields without which a request that was refused is tried again."""
 REMEDIES = {
-    "temperature": "?temperature=none sends none",
-    "top_p": "?temperature=none sends none",
+    **dict.fromkeys(("temperature", "top_p"), "?temperature=none sends none"),
     "max_tokens": "?limit_field=max_completion_tokens calls the limit so",
     "max_completion_tokens": "?limit_field=max_tokens calls the limit so",
-    "top_logprobs": "use verdict=text",
-    "logprobs": "use verdict=text",
+    **dict.fromkeys(("top_logprobs", "logprobs"), "use verdict=text"),
 }
 """By the field that is refused, the option that helps."""
 
@@ -123,9 +121,9 @@ def _error_of(body: bytes) -> Any:
 
 def status_within(reply: Any) -> int | None:
     """Return the status of an error that came as HTTP 200; None where the reply holds none."""
-    error = reply.get("error") if isinstance(reply, dict) else None
-    if isinstance(reply, dict) and reply.get("object") == "error":
-        error = error or reply
+    if not isinstance(reply, dict):
+        return None
+    error = reply.get("error") or (reply if reply.get("object") == "error" else None)
     if not error:
         return None
     code = error.get("code") if isinstance(error, dict) else None
