@@ -62,7 +62,7 @@ class PromptCounts:
         if count.doubtful and count.letters > MOST * count.tokens:
             few, most = self._few.total(), max(self._few.copy().values(), default=0)
             return few < LEVEL or 2 * most > few
-        same = self._lengths[count.tokens] or {count.letters}
+        same = list(self._lengths[count.tokens]) or [count.letters]  # other threads add
         if len(same) < (2 if count.doubtful else LEVEL) or max(same) < SPAN * min(same):
             return False
         longer = len(self._sorted) - bisect_left(self._sorted, count.letters)
