@@ -90,11 +90,6 @@ def test_packages_are_there_without_an_import_of_them() -> None:
     ("name", "says"),
     [
         ("evalute", "palate has no attribute 'evalute'; did you mean evaluate?"),
-        ("evaluate_grid", "palate.evaluate_grid is now palate.evaluate, which takes lists"),
-        ("adapt", "palate.adapt is now palate.learning.adapt"),
-        ("close", "palate.close is now palate.session.close"),
-        ("load_all", "palate.load_all is now palate.runs.load_all"),
-        ("mirrors", "palate.mirrors is now palate.benchmarks.mirrors"),
         ("zzz", "palate has no attribute 'zzz'"),
         ("_zzz", "palate has no attribute '_zzz'"),
         ("__main__", "palate has no attribute '__main__'"),

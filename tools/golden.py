@@ -91,7 +91,6 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
 }  # fmt: skip
 """By name, the commands whose results are compared."""
-OLD_OPTIONS = {"--iterations": "--updates", "--rollout-batch": "--answers"}
 
 Document = Any
 """What `json.loads` gives."""
@@ -210,16 +209,11 @@ class Tree(NamedTuple):
         }
         data = str(Path(os.environ.get("PALATE_DATA", "../data")).resolve())
         for number, command in enumerate(COMMANDS[name]):
-            words = [self._word(word.replace("{data}", data)) for word in command]
+            words = [word.replace("{data}", data) for word in command]
             if words[0] != "train":
                 words += ["-o", "runs", "--dtype", "float32"]
             self._palate(words, folder / f"{number}", environment)
         (folder / "ended").touch()
-
-    def _word(self, word: str) -> str:
-        # What the source of before options were renamed calls an option.
-        renamed = (self.folder / "source" / "src" / "palate" / "cli" / "renamed.py").exists()
-        return word if renamed else OLD_OPTIONS.get(word, word)
 
     def _palate(self, words: Sequence[str], output: Path, environment: dict[str, str]) -> None:
         # -c: the folder of this file is not looked in for modules.

@@ -19,15 +19,6 @@ _STUB = (get_data(__name__, "__init__.pyi") or b"").decode()
 _LINES = [line.split() for line in _STUB.splitlines() if line.startswith("from ")]
 _MODULES = {name: module for _, module, _, name, *_ in _LINES}
 
-_GONE = {
-    "adapt": "palate.learning.adapt",
-    "close": "palate.session.close",
-    "evaluate_grid": "palate.evaluate, which takes lists",
-    "load_all": "palate.runs.load_all",
-    "mirrors": "palate.benchmarks.mirrors",
-}
-"""Names that went, and where what they meant is now."""
-
 __all__ = sorted(_MODULES)  # noqa: PLE0605
 
 
@@ -49,8 +40,6 @@ def __getattr__(name: str) -> Any:
         return globals()[name]
     if not name.startswith("_") and find_spec(f"{__name__}.{name}"):
         return import_module(f"{__name__}.{name}")
-    if name in _GONE:
-        raise AttributeError(f"palate.{name} is now {_GONE[name]}", name=name, obj=None)
     from difflib import get_close_matches
 
     near = get_close_matches(name, __all__)

@@ -99,7 +99,7 @@ def test_options_whose_values_are_names_are_the_same_in_every_command() -> None:
     ("words", "line"),
     [
         (["export", "rewardbnch", "-b", "tasting"], "export rewardbnch: no command"),
-        (["export", "verl"], "verl is now --to verl"),
+        (["export", "verl"], "export verl: no command"),
     ],
 )
 def test_a_second_word_that_is_no_command_is_named(words: list[str], line: str) -> None:

@@ -12,7 +12,6 @@ from typer.testing import CliRunner
 
 from palate.cli import app
 from palate.cli.lazy import MOST_SHOWN
-from palate.cli.renamed import RENAMED
 from palate.errors import UsageError
 from palate.runs import load_all
 
@@ -121,18 +120,3 @@ def test_a_command_of_two_words_has_its_table_and_is_no_option_of_the_first(here
         run("export", "rewardbench", "-b", "tasting", "-o", "pairs.jsonl")
     with pytest.raises(UsageError, match="'nowhere'"):
         run("export", "--to", "trl", "-b", "nowhere", "-s", "longest", "-o", "folder")
-
-
-@pytest.mark.parametrize(
-    ("command", "old"), [(command, old) for command, names in RENAMED.items() for old in names]
-)
-def test_an_old_name_is_told_the_new_one(command: str, old: str) -> None:
-    words = [old, "1"] if old.startswith("-") else [old]
-    with pytest.raises(UsageError) as refused:
-        run(*command.split(), *words)
-    assert str(refused.value) == f"{old} is now {RENAMED[command][old]}"
-
-
-def test_a_value_that_looks_like_an_old_name_is_none() -> None:
-    with pytest.raises(UsageError, match="unknown scorer 'decoding'"):
-        run("evaluate", "-b", "tasting", "-s", "decoding")

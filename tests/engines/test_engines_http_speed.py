@@ -221,7 +221,7 @@ def test_whatever_comes_at_least_one_and_at_most_512_are_under_way(fates, fixed)
     for under_way, limit, most in levels:
         assert 1 <= limit <= most <= (fixed or 512)
         assert under_way <= (fixed or 512)
-    assert made._concurrency.active == made._speed._under_way == made.ledger._on_their_way == 0
+    assert made._concurrency.active == made._speed._under_way == made.ledger._open.total() == 0
 
 
 def test_a_time_out_is_a_sign_of_load_only_where_none_that_left_later_is_back():

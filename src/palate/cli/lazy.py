@@ -16,7 +16,6 @@ from typer.main import get_command
 
 from palate.cli.completion import command_of
 from palate.cli.recipe import Option, file_options
-from palate.cli.renamed import refuse_old
 from palate.errors import UsageError
 
 MOST_SHOWN = 24
@@ -58,7 +57,6 @@ class LazyCommand(TyperCommand):
         path, root = (info_name or "").split(), parent
         while root is not None and root.parent is not None:
             path, root = [root.info_name, *path], root.parent
-        refuse_old(" ".join(path), args)
         command = self.load()
         if not isinstance(command, TyperGroup):
             if "--help-all" not in args:
@@ -80,7 +78,6 @@ class CommandsOfTwoWords(TyperGroup):
             return both, self.commands[both], args[2:]
         seconds = [name.split()[1] for name in self.commands if name.startswith(f"{args[0]} ")]
         if seconds and args[1:] and not args[1].startswith("-"):
-            refuse_old(args[0], args[1:])
             raise UsageError(f"{both}: no command (known: {', '.join(seconds)}; or options alone)")
         return super().resolve_command(ctx, args)
 

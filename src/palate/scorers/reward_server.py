@@ -39,7 +39,7 @@ EXAMPLE = "classifier:api:MODEL?base_url=http://HOST:8000&server=vllm"
 BATCH = 32
 """Responses in one request; more than text-embeddings-inference takes unless told."""
 SUSPECT = 8
-"""After so many outputs that all lie between 0 and 1, or are one, the log says so: four pairs.
+"""After so many outputs that all lie between 0 and 1 the log says so: four pairs.
 
 Raw scores of a standard normal head do so in 2 of 10,000 sets."""
 PROBABILITIES = "probabilities came back where raw scores were asked"
@@ -108,7 +108,7 @@ class RewardServer:
             exact=True,
             cuts=self.local is not None,
             log_odds=self.format.raw,
-            protocol="paper" if _paper(spec) else "palate",
+            protocol=spec.choice("protocol", ("palate", "paper"), "palate"),
         )
 
     def prepare(self, slate: Slate, dropped: int | None = None) -> Prepared:
@@ -153,7 +153,7 @@ class RewardServer:
         for outcome in outcomes:
             some = min(step, n - len(picked))
             missing = [(None, outcome.failure)] * some
-            picked += map(self._pick, outcome.value) if outcome.value is not None else missing
+            picked += missing if outcome.value is None else map(self._pick, outcome.value)
         values, reasons = zip(*picked, strict=True)
         return Scores(values=values, reasons=reasons, outage=any(it.outage for it in outcomes))
 
@@ -182,22 +182,16 @@ class RewardServer:
         raise ModelError(f"{self.canonical}: no output {self.head!r} (there are: {names})")
 
     def _suspect(self, *numbers: float) -> None:
-        # One reward shows nothing; only many of them look like a sigmoid's, or a softmax's of one.
-        if len(self._first_scores) >= SUSPECT:
+        # One reward shows nothing; only many of them look like a sigmoid's.
+        if not self.format.raw or len(self._first_scores) >= SUSPECT:
             return
         self._first_scores += numbers
-        least, most = min(self._first_scores), max(self._first_scores)
-        squashed = (
-            ["all lie between 0 and 1"] if self.format.raw and 0 <= least <= most <= 1 else []
-        )
-        words = [*squashed, *([f"are all {least:g}"] if least == most else [])]
-        if words and len(self._first_scores) >= SUSPECT:
+        if len(self._first_scores) >= SUSPECT and all(0 <= it <= 1 for it in self._first_scores):
             log.warning(
-                "%s: the first %d scores %s; check that the server sends raw scores, not "
-                "probabilities (docs/reward_servers.md)",
+                "%s: the first %d scores all lie between 0 and 1; check that the server sends raw "
+                "scores, not probabilities (docs/reward_servers.md)",
                 self.canonical,
                 len(self._first_scores),
-                " and ".join(words),
             )
 
     def _encoded(self, slate: Slate) -> list[Encoded]:
@@ -223,15 +217,10 @@ class RewardServer:
             )
             for each, encoded in zip(closed, read.inputs or self._encoded(slate), strict=True)
         ]
-        if self.format.in_two:
-            for text in texts:
-                self.local.check_in_two(prompt, text.closed, text.ids)
+        for text in texts if self.format.in_two else ():
+            self.local.check_in_two(prompt, text.closed, text.ids)
         return texts
 
 
 def _sums_to_one(numbers: Sequence[float]) -> bool:
     return min(numbers) >= 0 and abs(sum(numbers) - 1) < 1e-6
-
-
-def _paper(spec: Spec) -> bool:
-    return spec.choice("protocol", ("palate", "paper"), "palate") == "paper"

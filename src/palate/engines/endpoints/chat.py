@@ -15,7 +15,7 @@ from palate.engines.http import (
     HttpSettings,
     body_of,
 )
-from palate.engines.http.replies import Reply, are_whole, read_completion
+from palate.engines.http.replies import Reply, read_completion
 from palate.records import Message
 
 LONG_REPLY = 128
@@ -68,7 +68,7 @@ class ChatEndpoint:
             body_of(body),
             partial(read_completion, most=n, limit=max_tokens),
             max_tokens * n,
-            keeps=are_whole,
+            keeps=lambda replies: not any(reply.failure for reply in replies),
             streams=max_tokens >= LONG_REPLY,
         )
 

@@ -72,10 +72,10 @@ class EmbeddingEndpoint:
         def read(said: Any) -> list[Vector | str]:
             return list(map(self._of_one_width, read_vectors(said, len(texts))))
 
-        def are_whole(vectors: list[Vector | str]) -> bool:
-            return not any(isinstance(vector, str) for vector in vectors)
-
-        return HttpRequest("embeddings", body_of(body), read, keeps=are_whole)
+        return HttpRequest(
+            *("embeddings", body_of(body), read),
+            keeps=lambda vectors: not any(isinstance(vector, str) for vector in vectors),
+        )
 
     def _of_one_width(self, vector: Vector | str) -> Vector | str:
         self._width = self._width or (None if isinstance(vector, str) else len(vector))

@@ -14,6 +14,7 @@ ROUNDING = 1e-6
 LEAST_SHARE = 1e-6
 """Probability of all labels together below which a model is about to write something else."""
 UNLIKELY = "unreadable: the labels have less than a millionth of the probability; use verdict=text"
+ABSENT = "unreadable: label %s is not among the first token's alternatives"
 NEGLIGIBLE = 1e-3
 """Of three labels or more, the share of their probability that may go to unlisted ones."""
 
@@ -41,23 +42,19 @@ def label_log_probabilities(
         label = token.lstrip(MARKS).strip()
         best[label] = max(logp, best.get(label, logp))
     missing = [label for label in labels if label not in best]
-    if len(missing) == len(labels):
-        raise Unlisted(
-            f"unreadable: label {missing[0]} is not among the first token's alternatives"
-        )
-    mass = sum(exp(best[label]) for label in labels if label in best)
+    there = [best[label] for label in labels if label in best]
+    if not there:
+        raise Unlisted(ABSENT % missing[0])
+    mass = sum(map(exp, there))
     if mass < LEAST_SHARE:
         raise Unlisted(UNLIKELY)
     if not missing:
-        return tuple(best[label] for label in labels)
-    most = max(best[label] for label in labels if label in best)
+        return tuple(there)
+    most = max(there)
     bound = min(finite.values())
     if bound == most:  # the label is the last that is listed
         bound = log(max(1 - sum(map(exp, finite.values())), ROUNDING))
     share = len(missing) * exp(bound) / mass
     if bound >= most or (len(labels) > 2 and share > NEGLIGIBLE):
-        raise Unlisted(
-            f"unreadable: label {missing[0]} is not among the first token's alternatives, and may "
-            "be as probable"
-        )
+        raise Unlisted(f"{ABSENT % missing[0]}, and may be as probable")
     return tuple(best.get(label, bound) for label in labels)

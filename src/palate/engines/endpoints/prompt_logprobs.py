@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
-from typing import Any, Literal, Unpack, cast
+from typing import Any, Unpack
 
 from palate.engines.http import (
     ClientParts,
@@ -27,9 +27,7 @@ from palate.errors import EndpointError
 from palate.records import Encoded
 from palate.specs import Spec
 
-Form = Literal["prompt_logprobs", "echo"]
-FORMS: tuple[Form, ...] = ("prompt_logprobs", "echo")
-ASKED: dict[Form, dict[str, object]] = {
+ASKED: dict[str, dict[str, object]] = {
     # 0 alternatives: of each token its own log-probability alone.
     "prompt_logprobs": {"prompt_logprobs": 0},
     "echo": {"echo": True, "logprobs": 1},
@@ -44,8 +42,6 @@ FLOOR = -9999.0
 """What vLLM writes for minus infinity, which JSON lacks."""
 ROUNDING = 1e-3
 """A log-probability may be above 0 by so much."""
-
-
 LogProbabilities = HttpOutcome[tuple[float, ...]]
 """Those of a response's tokens, or why there are none."""
 
@@ -53,7 +49,7 @@ LogProbabilities = HttpOutcome[tuple[float, ...]]
 class PromptLogprobs:
     """Sends a prompt and a response as one sequence, and reads log p of the response's tokens."""
 
-    def __init__(self, settings: HttpSettings, form: Form, **parts: Unpack[ClientParts]) -> None:
+    def __init__(self, settings: HttpSettings, form: str, **parts: Unpack[ClientParts]) -> None:
         self.settings, self.form = settings, form
         self.client = HttpClient(settings, noun="completion", **parts)
         self._checked = False
@@ -105,9 +101,9 @@ class PromptLogprobs:
         return HttpRequest("completions", body_of(body), read, WRITTEN)
 
 
-def read_form(spec: Spec) -> Form:
+def read_form(spec: Spec) -> str:
     """Return the form of request that a spec names by `?form=`; raises `SpecError`."""
-    return cast(Form, spec.choice("form", FORMS, FORMS[0]))
+    return spec.choice("form", ASKED, "prompt_logprobs")
 
 
 def read_field(completion: Any, ids: list[int], start: int) -> tuple[float, ...]:

@@ -15,8 +15,6 @@ from palate.records import Message
 
 Outputs = Mapping[str, float]
 """A head's numbers for one text, by name; a server that names none gives "0", "1", …"""
-
-
 IN_IDS = "use server=vllm, which is sent token ids"
 
 

@@ -76,10 +76,11 @@ class SamplingEndpoint(ChatEndpoint):
         self, draws: Sequence[SamplingRequest], missing: dict[int, list[int]], *, alone: bool
     ) -> Iterator[tuple[int, int, Reply]]:
         # Takes out of `missing` what it yields.
+        most = 1 if alone else MOST_AT_ONCE
         requests = [
-            (k, some)
+            (k, numbers[first : first + most])
             for k, numbers in missing.items()
-            for some in ([[one] for one in numbers] if alone else _cut(numbers))
+            for first in range(0, len(numbers), most)
         ]
         seeded = self.sends_seed
         posts = (self._drawing(draws[k], some) for k, some in requests)
@@ -112,8 +113,3 @@ class SamplingEndpoint(ChatEndpoint):
             fields["n"] = len(numbers)
         request = self._request(draw.messages, how.max_tokens, fields, len(numbers))
         return request if "seed" in fields else request._replace(number=numbers[0])
-
-
-def _cut(numbers: list[int]) -> Iterator[list[int]]:
-    for first in range(0, len(numbers), MOST_AT_ONCE):
-        yield numbers[first : first + MOST_AT_ONCE]

@@ -21,7 +21,7 @@ from palate.engines.http.settings import (
     read_endpoint,
     refuse_endpoint_options,
 )
-from palate.engines.http.transport import HttpResponse, Transport, TransportFailure, body_of, usage
+from palate.engines.http.transport import HttpResponse, TransportFailure, body_of, usage
 
 __all__ = [
     "NO_TEMPERATURE",
@@ -38,7 +38,6 @@ __all__ = [
     "Ledger",
     "Refusal",
     "ReplyCache",
-    "Transport",
     "TransportFailure",
     "UnusableReply",
     "body_of",

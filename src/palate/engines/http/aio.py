@@ -38,11 +38,9 @@ class HttpTransport:
         if url.scheme == "https":
             secure = truststore.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         proxies = {} if proxy_bypass(url.hostname or "") else getproxies()
-        key = read_key(settings.key_env)
+        key, most = read_key(settings.key_env), settings.concurrency or most_at_once()
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(
-                limit=settings.concurrency or most_at_once(), ssl=secure
-            ),
+            connector=aiohttp.TCPConnector(limit=most, ssl=secure),
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={
                 "Accept": "application/json",
@@ -64,20 +62,13 @@ class HttpTransport:
         return await self._send("GET", path, None, lambda: None)
 
     async def _send(
-        self,
-        method: str,
-        path: str,
-        body: bytes | io.BytesIO | None,
-        heard: Callable[[], None],
+        self, method: str, path: str, body: bytes | io.BytesIO | None, heard: Callable[[], None]
     ) -> HttpResponse:
         assert self._session is not None
+        url = URL(self._settings.root + path, encoded=True)
+        asked = self._session.request(method, url, data=body, allow_redirects=False)
         try:
-            async with self._session.request(
-                method,
-                URL(self._settings.root + path, encoded=True),
-                data=body,
-                allow_redirects=False,
-            ) as response:
+            async with asked as response:
                 pieces: list[bytes] = []
                 heard()
                 async for piece in response.content.iter_any():

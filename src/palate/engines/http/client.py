@@ -6,8 +6,8 @@ import asyncio
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Generator, Iterable
+from contextlib import closing, suppress
 from decimal import Decimal
 from typing import Any, NoReturn, TypedDict, TypeVar
 
@@ -23,24 +23,15 @@ from palate.engines.http.refusals import (
     REFUSED,
     REMEDIES,
     FirstRefusals,
-    Refusal,
-    lacking,
-    models_in,
+    models_beside,
     one_line,
     read_refusal,
     status_within,
 )
 from palate.engines.http.reply_cache import ReplyCache
-from palate.engines.http.request import (
-    NOT_SENT,
-    AllRefused,
-    HttpOutcome,
-    HttpRequest,
-    Retry,
-)
+from palate.engines.http.request import NOT_SENT, AllRefused, HttpOutcome, HttpRequest, Retry
 from palate.engines.http.settings import HttpSettings, check_url, read_key
-from palate.engines.http.silence import Silence
-from palate.engines.http.speed_search import START, SpeedSearch, Trip, most_at_once
+from palate.engines.http.speed_search import START, SpeedSearch, most_at_once
 from palate.engines.http.transport import (
     RETRIED,
     TOO_MUCH,
@@ -102,13 +93,9 @@ class HttpClient:
         self._transport = transport
         self._clock = clock or Clock()
         self.replies = replies
+        fixed, now = settings.concurrency is not None, self._clock.now
         self._concurrency = ConcurrencyLimit(settings.concurrency or START)
-        self._speed = SpeedSearch(
-            self._concurrency,
-            self._clock.now,
-            most=most_at_once(),
-            fixed=settings.concurrency is not None,
-        )
+        self._speed = SpeedSearch(self._concurrency, now, most=most_at_once(), fixed=fixed)
         self._rate_limit = RateLimit(settings.rpm, settings.tpm, self._clock)
         self._first = FirstRefusals()
         self._stopped: EndpointError | None = None
@@ -132,13 +119,12 @@ class HttpClient:
                     for position, outcome in outcomes:
                         if outcome.refusal is not None and not self._first.over:
                             refused.append((position, outcome))
-                            continue
-                        if outcome.doubt is not None:
+                        elif outcome.doubt is not None:
                             held.append((position, outcome))
-                            continue
-                        yield from refused
-                        refused.clear()
-                        yield position, outcome
+                        else:
+                            yield from refused
+                            refused.clear()
+                            yield position, outcome
             finally:
                 thread.wait(self.close())
         last = refused[-1][1].refusal if refused else None
@@ -211,21 +197,23 @@ class HttpClient:
             try:
                 left = await self._rate_limit.leave(bound + post.tokens_out)
                 cost = most  # what nothing is known of was charged in full
-                with self._on_its_way() as trip:
-                    answer = await self._answer(post, ticket)
+                trip = self._speed.leaves()
+                try:
+                    with self.ledger.on_its_way():
+                        answer = await self._answer(post, ticket)
                     if isinstance(answer, Retry):
                         cost = most if answer.charged else FREE
                         return answer
-                    reply = _parse(answer.body) if answer.status == 200 else None
-                    if answer.status != 200:
-                        cost = FREE
-                    else:
-                        used = post.used(reply)
-                        trip.answered(used)
+                    reply, cost = None, FREE
+                    if answer.status == 200:
+                        reply, cost = _parse(answer.body), most
+                        trip.answered(used := post.used(reply))
                         self.ledger.replied(used)
                         if used is not None:
                             cost = self._prices.of(*used)
                             self._rate_limit.correct(left, sum(used))
+                finally:
+                    self._speed.comes_back(trip)
             finally:
                 self.ledger.settle(most, cost)
         finally:
@@ -273,25 +261,24 @@ class HttpClient:
             log.warning(CUT, self.settings.base_url, count.tokens, count.letters)
         return HttpOutcome(failure=f"the server cut the prompt (prompt_tokens {count.tokens})")
 
-    @contextmanager
-    def _on_its_way(self) -> Iterator[Trip]:
-        trip = self._speed.leaves()
-        try:
-            with self.ledger.on_its_way():
-                yield trip
-        finally:
-            self._speed.comes_back(trip)
-
     async def _answer(self, post: HttpRequest[Any], ticket: int) -> HttpResponse | Retry:
-        silence = Silence(self.settings.timeout_s)
+        seconds = self.settings.timeout_s
+        reason = f"no answer within {seconds:g} s"
+
+        def heard() -> None:  # a reply may take as long as it likes while bytes come
+            nonlocal reason
+            if not silence.expired():
+                reason = f"the reply stopped for {seconds:g} s"
+                silence.reschedule(asyncio.get_running_loop().time() + seconds)
+
         try:
-            async with silence:
-                return await self._send(post, silence.ends)
+            async with asyncio.timeout(seconds) as silence:
+                return await self._send(post, heard)
         except NoStream:
             return Retry("no stream", charged=False, at_once=True)
         except TimeoutError:
             self._concurrency.timed_out(ticket)
-            return Retry(silence.reason)
+            return Retry(reason)
         except TransportFailure as error:
             return Retry(f"connection failed ({error})", charged=error.sent)
 
@@ -333,16 +320,17 @@ class HttpClient:
     async def _refused(
         self, status: int, answer: HttpResponse, ticket: int
     ) -> HttpOutcome[Any] | Retry:
-        refusal = read_refusal(status, answer.body, read_key(self.settings.key_env))
-        where = f"model {self.settings.model}, key from ${self.settings.key_env}"
+        settings = self.settings
+        refusal = read_refusal(status, answer.body, read_key(settings.key_env))
+        start, model = f"{settings.base_url}: HTTP {status}, ", f"model {settings.model}"
+        where = f"({model}, key from ${settings.key_env})"
+        words = f"; the server says: {refusal.words}" if refusal.words else ""
         if refusal.spent:
-            reason = f"HTTP {status}, {refusal.spent}: the account may spend no more"
-            words = f"; the server says: {refusal.words}" if refusal.words else ""
-            await self._stop(EndpointError(f"{self.settings.base_url}: {reason} ({where}){words}"))
+            reason = f"{start}{refusal.spent}: the account may spend no more {where}{words}"
+            await self._stop(EndpointError(reason))
         if status in REFUSED or (refusal.no_model and status not in RETRIED):
-            reason = f"HTTP {status}, {REFUSED.get(status, REFUSED[404])}"
             await self._stop(
-                EndpointError(f"{self.settings.base_url}: {reason} ({where})"),
+                EndpointError(f"{start}{REFUSED.get(status, REFUSED[404])} {where}"),
                 lacks_model=status == 404 or refusal.no_model,
             )
         if status in RETRIED:
@@ -351,19 +339,11 @@ class HttpClient:
             named = f"HTTP {status}" if answer.status == status else "HTTP 200 with an error"
             return Retry(named, retry_after(answer.headers, self._clock.wall()))
         if self._first.add(refusal):
-            await self._stop(AllRefused(self._all_refused(refusal), refusal))
+            first = f"{settings.base_url}: the first {FIRST} requests were all refused: "
+            remedy = f"; {REMEDIES[refusal.field]}" if refusal.field in REMEDIES else ""
+            text = f"{first}{refusal.reason} ({model}){words}{remedy}"
+            await self._stop(AllRefused(text, refusal))
         return HttpOutcome(failure=refusal.reason, refusal=refusal)
-
-    def _all_refused(self, refusal: Refusal) -> str:
-        parts = [
-            f"{self.settings.base_url}: the first {FIRST} requests were all refused: "
-            f"{refusal.reason} (model {self.settings.model})"
-        ]
-        if refusal.words:
-            parts.append(f"the server says: {refusal.words}")
-        if refusal.field in REMEDIES:
-            parts.append(REMEDIES[refusal.field])
-        return "; ".join(parts)
 
     async def _stop(self, error: EndpointError, *, lacks_model: bool = False) -> NoReturn:
         # Others wait for the one that asks which models there are, and raise the same.
@@ -382,13 +362,12 @@ class HttpClient:
 
     async def _which_models(self) -> str:
         assert self._transport is not None
-        try:
+        body = b""
+        with suppress(TimeoutError, TransportFailure):
             async with asyncio.timeout(self.settings.timeout_s):
                 answer = await self._transport.get(self._models)
-        except (TimeoutError, TransportFailure):
-            return lacking(self.settings.model, [])
-        names = models_in(answer.body) if answer.status == 200 else []
-        return lacking(self.settings.model, names)
+                body = answer.body if answer.status == 200 else b""
+        return models_beside(self.settings.model, body)
 
 
 def _parse(body: bytes) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 from palate.engines.http.replies import ending_of
@@ -60,15 +61,10 @@ def is_stream(answer: HttpResponse) -> bool:
 
 def _events(body: bytes) -> Iterator[str]:
     """Yield the data of each event; comments, names and numbers of events are left out."""
-    data: list[str] = []
-    for line in re.split(r"\r\n|\n|\r", body.decode()):
-        if line.startswith("data:"):
-            data.append(line[5:].removeprefix(" "))
-        elif not line and data:
-            yield "\n".join(data)
-            data = []
-    if data:
-        yield "\n".join(data)
+    for event in re.sub("\r\n?", "\n", body.decode()).split("\n\n"):
+        lines = [line for line in event.split("\n") if line.startswith("data:")]
+        if lines:
+            yield "\n".join(line[5:].removeprefix(" ") for line in lines)
 
 
 def _completion(chunks: list[Any]) -> dict[str, Any]:
@@ -98,20 +94,15 @@ def _completion(chunks: list[Any]) -> dict[str, Any]:
 
 def _append(message: dict[str, Any], name: str, value: Any) -> None:
     """Add a piece of text, or of a list of parts, to what came before; the rest is replaced."""
-    before = message.get(name)
+    pieces = [message.get(name), value]
     if value is None:
         message.setdefault(name, None)
-    elif before is None or name == "role":
+    elif name == "role" or not all(isinstance(it, list | str) for it in pieces):
         message[name] = value
-    elif isinstance(before, str) and isinstance(value, str):
-        message[name] = before + value
-    elif isinstance(before, list | str) and isinstance(value, list | str):
-        message[name] = _parts(before) + _parts(value)
+    elif all(isinstance(it, str) for it in pieces):
+        message[name] = "".join(pieces)
     else:
-        message[name] = value
-
-
-def _parts(value: Any) -> list[Any]:
-    if isinstance(value, list):
-        return value
-    return [{"type": "text", "text": value}] if value else []
+        texts = [
+            [{"type": "text", "text": it}] if isinstance(it, str) else it for it in pieces if it
+        ]
+        message[name] = list(chain.from_iterable(texts))

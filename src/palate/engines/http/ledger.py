@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import defaultdict, deque
+from collections import Counter, defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from decimal import Decimal
 
 from palate.engines.http.prompt_counts import PromptCounts
@@ -47,9 +47,10 @@ class Ledger:
         """What servers read of prompts, by model and path."""
         self._notes: dict[str, dict[str, str]] = {}
         self._told: dict[tuple[str, str], str] = {}
-        self._wanted = self._on_their_way = self._replies = self._tokens = 0
+        self._replies = self._tokens = 0
+        self._open = Counter[str]()
         self._began: float | None = None
-        self._lately: deque[tuple[int, int]] = deque()  # of each second, its replies
+        self._of_second = Counter[int]()  # replies
         self.closed = False
         """True once the cap has stopped a request: nothing further is sent."""
         self._lock = threading.Lock()
@@ -104,70 +105,52 @@ class Ledger:
             self._under_way -= 1
             self._spent += cost
 
-    @contextmanager
-    def wanted(self) -> Iterator[None]:
+    def wanted(self) -> AbstractContextManager[None]:
         """Count a request from when it is drawn until it has its end."""
-        with self._lock:
-            self._wanted += 1
-            self._began = time.monotonic() if self._began is None else self._began
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._wanted -= 1
+        self._began = time.monotonic() if self._began is None else self._began
+        return self._counted("wanted")
+
+    def on_its_way(self) -> AbstractContextManager[None]:
+        """Count a request from when it leaves until something comes of it."""
+        return self._counted("on their way")
 
     @contextmanager
-    def on_its_way(self) -> Iterator[None]:
-        """Count a request from when it leaves until something comes of it."""
+    def _counted(self, state: str) -> Iterator[None]:
         with self._lock:
-            self._on_their_way += 1
+            self._open[state] += 1
         try:
             yield
         finally:
             with self._lock:
-                self._on_their_way -= 1
+                self._open[state] -= 1
 
     def replied(self, used: tuple[int, int] | None) -> None:
         """Count a reply and its tokens."""
         with self._lock:
             self._replies += 1
             self._tokens += sum(used or (0,))
-            second = int(time.monotonic())
-            if not self._lately or self._lately[-1][0] != second:
-                self._lately.append((second, 0))
-            self._lately[-1] = second, self._lately[-1][1] + 1
-            while self._lately[0][0] < second - MINUTE:
-                self._lately.popleft()
+            self._of_second[int(time.monotonic())] += 1
 
     def progress(self) -> str:
         """Return what is under way, how fast replies come and what they cost, in a few words."""
         with self._lock:
-            if self._began is None or not self._wanted:
+            if self._began is None or not self._open["wanted"]:
                 return self.line()
-            now = time.monotonic()
-            lately = sum(n for second, n in self._lately if second >= now - MINUTE)
+            now, on_their_way = time.monotonic(), self._open["on their way"]
+            lately = sum(self._of_second[int(now) - k] for k in range(int(MINUTE)))
             rate = lately * MINUTE / min(MINUTE, max(1.0, now - self._began))
-            parts = [
-                f"{self._wanted - self._on_their_way:,} waiting",
-                f"{self._on_their_way:,} under way",
-                f"{self._replies:,} done",
-                f"{rate:,.0f} a minute",
-            ]
-            if self._tokens:
-                parts.append(f"{self._tokens:,} tokens")
-            if self.cached:
-                parts.append(f"{self.cached:,} from the cache")
-            if self._spent:
-                parts.append(f"${self.spent:,.4f}")
-            return ", ".join(parts)
+            return (
+                f"{self._open['wanted'] - on_their_way:,} waiting, {on_their_way:,} under way, "
+                f"{self._replies:,} done, {rate:,.0f} a minute"
+                + (f", {self._tokens:,} tokens" if self._tokens else "")
+                + self._sums()
+            )
 
     def line(self) -> str:
         """Return what was asked and spent, in a few words; "" before anything was asked."""
-        if not (self.requests or self.cached):
-            return ""
-        parts = [f"{self.requests:,} requests"]
-        if self.cached:
-            parts.append(f"{self.cached:,} from the cache")
-        if self._spent:
-            parts.append(f"${self.spent:,.4f}")
-        return ", ".join(parts)
+        asked = self.requests or self.cached
+        return f"{self.requests:,} requests{self._sums()}" if asked else ""
+
+    def _sums(self) -> str:
+        cached = f", {self.cached:,} from the cache" if self.cached else ""
+        return cached + (f", ${self.spent:,.4f}" if self._spent else "")

@@ -14,10 +14,8 @@ MANY = 6
 """Letters a token that are rare: other prompts decide what they mean."""
 SHORT = 400
 """Letters below which a prompt says nothing."""
-LONGER = 1.5
-"""Of two prompts that count the same, how many times longer the one that was cut is."""
-LEVEL, SPAN, LEAST_TOKENS = 4, 1.1, 256
-"""So many lengths, so far apart, at one count of so many tokens or more, show a limit."""
+LEVEL, SPAN = 4, 1.2
+"""So many lengths, so far apart, at one count of tokens show a limit; two where that is rare."""
 REPEATED = re.compile(r"\s+|([^\w\s])[\W_]+|(\w)\2{2,}")
 
 
@@ -61,15 +59,14 @@ class PromptCounts:
 
     def cut(self, count: Count) -> bool:
         """Tell whether a prompt of this count was cut, by all that is known until now."""
-        same = self._lengths[count.tokens] or {count.letters}
         if count.doubtful and count.letters > MOST * count.tokens:
             few, most = self._few.total(), max(self._few.copy().values(), default=0)
             return few < LEVEL or 2 * most > few
-        if count.doubtful and count.letters >= LONGER * min(same):
-            return True
-        if count.tokens < LEAST_TOKENS or len(same) < LEVEL or max(same) < SPAN * min(same):
+        same = list(self._lengths[count.tokens]) or [count.letters]  # other threads add
+        if len(same) < (2 if count.doubtful else LEVEL) or max(same) < SPAN * min(same):
             return False
-        return 2 * len(same) >= len(self._sorted) - bisect_left(self._sorted, min(same))
+        longer = len(self._sorted) - bisect_left(self._sorted, count.letters)
+        return 2 * sum(it >= count.letters for it in same) >= longer
 
 
 def count_of(body: bytes, usage: Any, used: tuple[int, int] | None) -> Count | None:

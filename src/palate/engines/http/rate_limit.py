@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import deque
 from dataclasses import dataclass
@@ -41,7 +42,7 @@ class Window:
     A leaky bucket would not do: after a rest it lets twice its rate through within a minute.
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: float) -> None:
         self.most, self._total = most, 0
         self._entries: deque[Entry] = deque()
 
@@ -50,15 +51,12 @@ class Window:
         while self._entries and self._entries[0].at <= now - SPAN_S:
             self._total -= self._entries.popleft().amount
         excess = self._total + amount - self.most
-        if excess <= 0:
+        if excess <= 0 or not self._entries:
             return 0.0
         for entry in self._entries:
             excess -= entry.amount
             if excess <= 0:
                 break
-        else:
-            if not self._entries:
-                return 0.0
         return entry.at + SPAN_S - now
 
     def add(self, now: float, amount: int) -> Entry:
@@ -78,8 +76,7 @@ class RateLimit:
     """Lets requests leave one by one, within the limits and never during a rest."""
 
     def __init__(self, rpm: int | None, tpm: int | None, clock: Clock) -> None:
-        self._requests = Window(rpm) if rpm else None
-        self._tokens = Window(tpm) if tpm else None
+        self._requests, self._tokens = Window(rpm or math.inf), Window(tpm or math.inf)
         self._clock, self._rest_until = clock, float("-inf")
         self.start()
 
@@ -91,30 +88,20 @@ class RateLimit:
         """Let nothing leave for so long."""
         self._rest_until = max(self._rest_until, self._clock.now() + seconds)
 
-    async def leave(self, tokens: int) -> Entry | None:
+    async def leave(self, tokens: int) -> Entry:
         """Wait for the turn of a request of at most so many tokens."""
-        if self._turn.locked() or self._wait(tokens) > 0:
-            async with self._turn:
-                while (wait := self._wait(tokens)) > 0:
-                    await self._clock.sleep(wait)
-                return self._note(tokens)
-        return self._note(tokens)
+        async with self._turn:
+            while (wait := self._wait(tokens)) > 0:
+                await self._clock.sleep(wait)
+            now = self._clock.now()
+            self._requests.add(now, 1)
+            return self._tokens.add(now, tokens)
 
-    def correct(self, entry: Entry | None, tokens: int) -> None:
+    def correct(self, entry: Entry, tokens: int) -> None:
         """Count what the reply says it was."""
-        if self._tokens is not None and entry is not None:
-            self._tokens.correct(entry, tokens)
+        self._tokens.correct(entry, tokens)
 
     def _wait(self, tokens: int) -> float:
         now = self._clock.now()
-        return max(
-            self._rest_until - now,
-            self._requests.wait(now, 1) if self._requests else 0.0,
-            self._tokens.wait(now, tokens) if self._tokens else 0.0,
-        )
-
-    def _note(self, tokens: int) -> Entry | None:
-        now = self._clock.now()
-        if self._requests:
-            self._requests.add(now, 1)
-        return self._tokens.add(now, tokens) if self._tokens else None
+        waits = self._requests.wait(now, 1), self._tokens.wait(now, tokens)
+        return max(self._rest_until - now, *waits)

@@ -9,16 +9,9 @@ from typing import Any, NamedTuple
 REFUSED = {401: "the key was refused", 403: "access was refused", 404: "no such path or model"}
 NO_CREDIT = 402
 SPENT = {
-    "insufficient_quota",
-    "insufficient_user_quota",
-    "exceeded_current_quota_error",
-    "billing_hard_limit_reached",
-    "billing_not_active",
-    "billing_error",
-    "insufficient_balance",
-    "insufficient_credits",
-    "payment_required",
-    "arrearage",
+    *("insufficient_quota", "insufficient_user_quota", "exceeded_current_quota_error"),
+    *("billing_hard_limit_reached", "billing_not_active", "billing_error", "payment_required"),
+    *("insufficient_balance", "insufficient_credits", "arrearage"),
     *("1113", "1304", "1308", "1309", "1310"),  # Zhipu's
 }
 """Codes of an account that may spend no more: waiting helps no request."""
@@ -30,23 +23,14 @@ NO_MODEL = re.compile(
     r"model\b.{0,80}\bnot (exist|found)|not a valid model|(invalid|unknown)[ _]model", re.IGNORECASE
 )
 OF_ONE_REQUEST = {
-    "context_length_exceeded",
-    "string_above_max_length",
-    "content_filter",
-    "content_policy_violation",
-    "invalid_prompt",
+    *("context_length_exceeded", "string_above_max_length", "invalid_prompt"),
+    *("content_filter", "content_policy_violation"),
 }
 """Codes that speak of one request's text, and say nothing of the others."""
 TOO_LARGE, TOO_MANY = 413, 429
 FIELDS = (
-    "temperature",
-    "max_completion_tokens",
-    "max_tokens",
-    "top_logprobs",
-    "logprobs",
-    "top_p",
-    "seed",
-    "n",
+    *("temperature", "max_completion_tokens", "max_tokens", "top_logprobs", "logprobs"),
+    *("top_p", "seed", "n"),
 )
 """Fields of our requests, by which a server may name what it refuses."""
 NAMED = re.compile(
@@ -64,12 +48,10 @@ FIRST = 8
 ANOTHER_WAY = {"top_logprobs", "logprobs", "n"}
 """Fields without which a request that was refused is tried again."""
 REMEDIES = {
-    "temperature": "?temperature=none sends none",
-    "top_p": "?temperature=none sends none",
+    **dict.fromkeys(("temperature", "top_p"), "?temperature=none sends none"),
     "max_tokens": "?limit_field=max_completion_tokens calls the limit so",
     "max_completion_tokens": "?limit_field=max_tokens calls the limit so",
-    "top_logprobs": "use verdict=text",
-    "logprobs": "use verdict=text",
+    **dict.fromkeys(("top_logprobs", "logprobs"), "use verdict=text"),
 }
 """By the field that is refused, the option that helps."""
 
@@ -102,14 +84,18 @@ def read_refusal(status: int, body: bytes, key: str = "") -> Refusal:
     error = _error_of(body)
     said = _message(error) if error is not None else text if "<" not in text else ""
     words = one_line(said.replace(key, "…") if key else said)
-    codes = _codes(error)
+    fields = error if isinstance(error, dict) else {}
+    codes = [str(fields[key]) for key in ("code", "type", "error_type") if fields.get(key)]
     spent = next((code.lower() for code in codes if code.lower() in SPENT), "")
     if status == NO_CREDIT or (status == TOO_MANY and NO_MORE.search(text)):
         spent = spent or "no credit or quota left"
     if status == TOO_LARGE or TOO_LONG.search(text):
         reason = f"HTTP {status}: too long for the endpoint"
         return Refusal(reason, spent, words=words, of_one_request=True)
-    field = _field(error, words)
+    field = str(fields.get("param")).rpartition(".")[2]
+    if field not in FIELDS:
+        match = NAMED.search(words)
+        field = (match[1] or match[2]).lower() if match else ""
     kind = codes[0] if codes and re.fullmatch(r"[a-z_]{3,40}", codes[0]) else ""
     return Refusal(
         f"HTTP {status}" + (f": {kind}" if kind else "") + (f" ({field})" if field else ""),
@@ -130,14 +116,14 @@ def _error_of(body: bytes) -> Any:
     if isinstance(parsed, list) and len(parsed) == 1:  # as Google writes it
         (parsed,) = parsed
     error = parsed.get("error") if isinstance(parsed, dict) else None
-    return error if isinstance(error, dict) or (isinstance(error, str) and error) else parsed
+    return error if error and isinstance(error, dict | str) else parsed
 
 
 def status_within(reply: Any) -> int | None:
     """Return the status of an error that came as HTTP 200; None where the reply holds none."""
-    error = reply.get("error") if isinstance(reply, dict) else None
-    if isinstance(reply, dict) and reply.get("object") == "error":
-        error = error or reply
+    if not isinstance(reply, dict):
+        return None
+    error = reply.get("error") or (reply if reply.get("object") == "error" else None)
     if not error:
         return None
     code = error.get("code") if isinstance(error, dict) else None
@@ -150,24 +136,16 @@ def one_line(text: str, longest: int = LONGEST_WORDS) -> str:
     return line if len(line) <= longest else f"{line[: longest - 1]}…"
 
 
-def models_in(body: bytes) -> list[str]:
-    """Return the names in a server's list of models; none where it is no such list.
-
-    >>> models_in(b'{"data": [{"id": "smol"}, {"id": "large"}]}')
-    ['smol', 'large']
-    """
-    try:
-        return [one_line(str(row["id"]), 100) for row in json.loads(body)["data"]]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return []
-
-
-def lacking(model: str, names: list[str]) -> str:
+def models_beside(model: str, body: bytes) -> str:
     """Return what a server's list of models says of the one that was asked for.
 
-    >>> lacking("smoll", ["smol", "large"])
+    >>> models_beside("smoll", b'{"data": [{"id": "smol"}, {"id": "large"}]}')
     'it has smol, large'
     """
+    try:
+        names = [one_line(str(row["id"]), 100) for row in json.loads(body)["data"]]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        names = []
     if not names:
         return "it lists no models; most servers answer below …/v1"
     if model in names:
@@ -199,12 +177,6 @@ class FirstRefusals:
         return self._n >= FIRST
 
 
-def _codes(error: Any) -> list[str]:
-    if not isinstance(error, dict):
-        return []
-    return [str(error[key]) for key in ("code", "type", "error_type") if error.get(key)]
-
-
 def _message(error: Any) -> str:
     # OpenAI's `message`, FastAPI's `detail` (a text, or a list of places and messages), a text.
     if isinstance(error, str):
@@ -213,19 +185,7 @@ def _message(error: Any) -> str:
         return ""
     said = error.get("message") or error.get("detail") or error.get("error") or ""
     if isinstance(said, list):
-        parts = (item for item in said if isinstance(item, dict))
-        return "; ".join(f"{_place(item)}: {item.get('msg', '')}" for item in parts)
+        parts = [(it.get("loc"), it.get("msg", "")) for it in said if isinstance(it, dict)]
+        places = [".".join(map(str, loc)) if isinstance(loc, list) else "" for loc, _ in parts]
+        return "; ".join(f"{place}: {parts[k][1]}" for k, place in enumerate(places))
     return said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
-
-
-def _place(item: dict[str, Any]) -> str:
-    place = item.get("loc")
-    return ".".join(map(str, place)) if isinstance(place, list) else ""
-
-
-def _field(error: Any, words: str) -> str:
-    named = error.get("param") if isinstance(error, dict) else None
-    if isinstance(named, str) and named.rpartition(".")[2] in FIELDS:
-        return named.rpartition(".")[2]
-    match = NAMED.search(words)
-    return (match[1] or match[2]).lower() if match else ""

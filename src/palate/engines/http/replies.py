@@ -6,7 +6,7 @@ What is in none of them is no reply: its reason names the field, and it is never
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +16,6 @@ from palate.engines.http.refusals import Refusal, status_within
 from palate.engines.http.request import FailedReply, UnusableReply
 from palate.engines.http.transport import usage
 
-THOUGHT_ALONE = "only a thought came back"
 THOUGHTS = {"thinking", "reasoning", "redacted_thinking"}
 """Types of the parts of a message that are thoughts."""
 THOUGHT_FIELDS = ("reasoning_content", "reasoning", "reasoning_details", "thinking")
@@ -95,11 +94,6 @@ def read_completion(completion: Any, most: int | None = None, limit: int = 0) ->
     return replies
 
 
-def are_whole(replies: Sequence[Reply]) -> bool:
-    """Tell whether replies may be kept: not where one of them failed."""
-    return all(reply.failure is None for reply in replies)
-
-
 def _writes(completion: Mapping[str, Any], tokens: int) -> bool:
     # Some servers' limit is on the answer alone, and their count holds the thought too.
     written = (usage(completion) or (0, 0))[1]
@@ -152,7 +146,7 @@ def _text(message: Any, ending: str, cut_off: bool) -> str:
     text, thought = _parts(message.get("content"))
     thought |= any(message.get(name) for name in THOUGHT_FIELDS)
     if not text.strip() and not cut_off:
-        _refuse(thought, THOUGHT_ALONE)
+        _refuse(thought, "only a thought came back")
         called = message.get("tool_calls") or message.get("function_call")
         called = called or ending in CALLS.split()
         _refuse(called, "the reply calls a tool and has no text (tool_calls)")

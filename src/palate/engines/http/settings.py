@@ -15,16 +15,8 @@ from palate.records import Record
 from palate.specs import Spec
 
 NETWORK = {
-    "key_env",
-    "concurrency",
-    "timeout",
-    "retries",
-    "rpm",
-    "tpm",
-    "price_in",
-    "price_out",
-    "limit_field",
-    "batch",
+    *("key_env", "concurrency", "timeout", "retries", "rpm", "tpm", "price_in", "price_out"),
+    *("limit_field", "batch"),
 }
 """Options that say how an endpoint is asked, and change no number."""
 SHARED = NETWORK - {"limit_field", "batch"} | {"base_url"}
