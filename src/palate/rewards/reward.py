@@ -31,14 +31,7 @@ from palate.records import (
     question_key,
     user_key,
 )
-from palate.rewards.completions import (
-    EMPTY,
-    Answer,
-    last_text,
-    row_number,
-    spoken,
-    with_thought,
-)
+from palate.rewards.completions import EMPTY, Answer, last_text, row_number, spoken
 from palate.rewards.requests import RatedResponse, ReadsRendered, RewardRequest, row_requests
 from palate.rewards.scale import Scale
 from palate.seeding import digest
@@ -133,9 +126,8 @@ class Reward:
 
         Raises as `values` does.
         """
-        rows, place = (
-            self._row(request.row) if request.row is not None else (self._live(request), 0)
-        )
+        row = request.row
+        rows, place = (self._live(request), 0) if row is None else self._row(row)
         slate = rows.slate(place)
         if rows.no_stranger[place]:
             return NO_STRANGER
@@ -254,18 +246,20 @@ class Reward:
 
         Raises as `of_rows` does.
         """
-        values = self.of_rows(row, list(map(with_thought, prompts, completions)))
+        values = self.of_rows(row, completions, prompts)
         reasons = Counter(str(each.reason) for each in values if each.value is None)
         for reason in reasons.keys() - self.unscored.keys():
             LOG.warning("reward: an answer has none (%s); more of these are counted only", reason)
         self.unscored.update(reasons)
         return [each.value for each in values]
 
-    def of_rows(self, rows: Sequence[Any], completions: Sequence[Any]) -> list[RewardValue]:
+    def of_rows(
+        self, rows: Sequence[Any], completions: Sequence[Any], prompts: Sequence[Any] | None = None
+    ) -> list[RewardValue]:
         """Return each completion's reward for the row beside it; those to one row are one slate.
 
-        A completion is a text or messages (`last_text`). Ids are read as in the data; where there
-        is none, there is no reward.
+        A completion is a text or messages (`last_text`), begun within its prompt's thought where
+        prompts are given. Ids are read as in the data; where there is none, there is no reward.
 
         Raises `UsageError` for fewer of the one than of the other, `DataError` for what is no id,
         and as `values` does.
@@ -273,7 +267,8 @@ class Reward:
         if len(rows) != len(completions):
             raise UsageError(f"{len(completions)} completions for {len(rows)} rows; give each one")
         named = [None if name is None else read_identifier(row_number(name)) for name in rows]
-        answers = [last_text(completion) for completion in completions]
+        asked = [None] * len(rows) if prompts is None else prompts
+        answers = [last_text(*pair) for pair in zip(completions, asked, strict=True)]
         values = [
             RewardValue(None, NO_ROW if name is None else answer.reason)
             for name, answer in zip(named, answers, strict=True)
