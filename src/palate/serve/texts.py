@@ -87,17 +87,11 @@ def overlap(prompt: str, query: str) -> int:
 
     The failure function of Knuth, Morris and Pratt, so that no text takes more than linear time.
     """
-    query = query[: len(prompt)]
-    fallback = [0] * (len(query) + 1)
-    length = 0
-    for k in range(1, len(query)):
-        while length and query[k] != query[length]:
-            length = fallback[length]
-        length += query[k] == query[length]
-        fallback[k + 1] = length
-    matched = 0
-    for character in prompt:
-        while matched and (matched == len(query) or query[matched] != character):
-            matched = fallback[matched]
-        matched += bool(query) and query[matched] == character
-    return matched
+    both = [*query[: len(prompt)], None, *prompt]
+    shared = [0] * len(both)
+    for k in range(1, len(both)):
+        length = shared[k - 1]
+        while length and both[k] != both[length]:
+            length = shared[length - 1]
+        shared[k] = length + (both[k] == both[length])
+    return shared[-1]

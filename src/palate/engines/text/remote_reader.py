@@ -24,8 +24,6 @@ FILES = (
     "merges.txt",
     CONFIG,
 )
-
-
 FETCHED = (*FILES, "generation_config.json")
 
 
@@ -65,8 +63,6 @@ class RemoteReader(Reader):
                 "beside it, so nothing says which token ends a reply"
             )
         return super().ends
-
-    where_from = ()
 
     def _load(self, kind: str) -> Any:
         if kind == "AutoConfig" and not (self.folder / CONFIG).is_file():

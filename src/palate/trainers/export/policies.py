@@ -97,23 +97,10 @@ def read_policy(text: str, session: Session, settings: Settings | None = None) -
     here = reference.place != "hub"
     model = str(session.folder(reference).path) if here else reference.name
     folder = Path(model) if here else cached_snapshot(reference)
-    template, window = _looked_at(text, folder, settings)
-    return ExportedPolicy(
-        text,
-        model,
-        max_tokens=how.max_tokens,
-        temperature=how.temperature,
-        top_p=how.top_p,
-        template=template,
-        window=window,
-    )
-
-
-def _looked_at(
-    text: str, folder: Path | None, settings: Settings | None
-) -> tuple[ChatTemplate | None, int | None]:
-    if folder is None:
-        return None, None
-    tokenizer = load_part("AutoTokenizer", folder, text)
-    config = load_part("AutoConfig", folder, text)
-    return ChatTemplate(tokenizer, settings), window_of(config.get_text_config(), tokenizer)
+    template = window = None
+    if folder is not None:
+        tokenizer = load_part("AutoTokenizer", folder, text)
+        template = ChatTemplate(tokenizer, settings)
+        config = load_part("AutoConfig", folder, text)
+        window = window_of(config.get_text_config(), tokenizer)
+    return ExportedPolicy(text, model, *how[:3], template, window)
