@@ -55,7 +55,7 @@ def row_number(value: Any) -> Any:
 
 
 def spoken(text: str) -> Answer:
-    """Return a text without the thought that opens it; None where nothing else is there.
+    """Return a text without the thought that opens it; None where that thought does not end.
 
     >>> spoken("<think>Tea or milk?</think>Tea.").text
     'Tea.'
@@ -64,8 +64,6 @@ def spoken(text: str) -> Answer:
         answer = after_thought(text)
     except OpenThought as error:
         return Answer(None, str(error))
-    if not answer:
-        return Answer(None, EMPTY)
     return Answer(text if answer == text.strip() else answer)
 
 

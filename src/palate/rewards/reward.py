@@ -98,7 +98,9 @@ class Reward:
         """
         slates = [self.slate(request) for request in requests]
         answers = [[spoken(text) for text in request.responses] for request in requests]
-        scored: dict[int, dict[str, ScoreOrReason]] = {}
+        scored: dict[int, dict[str, ScoreOrReason] | str] = {
+            k: slate for k, slate in enumerate(slates) if isinstance(slate, str)
+        }
         # Who brings choices has a state for this request alone: nobody else is read by it.
         bring = [
             k
@@ -112,13 +114,8 @@ class Reward:
             both = score_texts(scorer, list(given.values()), texts) if given else []
             scored.update(zip(given, both, strict=True))
         return [
-            tuple(
-                RewardValue(None, slate)
-                if isinstance(slate, str)
-                else self._value(answer, scored.get(k))
-                for answer in of_request
-            )
-            for k, (of_request, slate) in enumerate(zip(answers, slates, strict=True))
+            tuple(self._value(answer, scored[k]) for answer in of_request)
+            for k, of_request in enumerate(answers)
         ]
 
     def slate(self, request: RewardRequest) -> Slate | str:
@@ -286,10 +283,12 @@ class Reward:
                 values[k] = value
         return values
 
-    def _value(self, answer: Answer, scored: dict[str, ScoreOrReason] | None) -> RewardValue:
+    def _value(self, answer: Answer, scored: dict[str, ScoreOrReason] | str) -> RewardValue:
+        if isinstance(scored, str):  # why nothing is
+            return RewardValue(None, scored)
         if answer.text is None or not answer.text.strip():
             return RewardValue(None, answer.reason or EMPTY)
-        score = (scored or {}).get(answer.text, "no score")
+        score = scored.get(answer.text, "no score")
         if isinstance(score, str):
             return RewardValue(None, score)
         return RewardValue(score if self.scale is None else self.scale.on(score))

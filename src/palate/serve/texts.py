@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from palate.marks import end_at
 
-FIRST_TOKEN = re.compile(r"\s*[<\[]\S{0,30}?[>\]]")
-"""A token that a tokenizer puts first, such as BOS."""
+FIRST_TOKEN = re.compile(r"\s*(?:[<\[]\S{0,30}?[>\]])?")
+"""What a tokenizer may put first, such as BOS."""
 LEAST = 16
 """So many characters of a cut prompt must be left: fewer may be the response's own."""
 
@@ -68,18 +68,13 @@ def _after(query: str, prompt: str) -> int | None:
     if query.startswith(prompt):
         return len(prompt)
     before, there, _ = query.partition(prompt)
-    if there and _is_one_token(before):
+    if there and FIRST_TOKEN.fullmatch(before.rstrip()):
         return len(before) + len(prompt)
     first = FIRST_TOKEN.match(query)
     for start in {0, first.end() if first else 0}:
         if (shared := overlap(prompt, query[start:])) >= LEAST:
             return start + shared
     return None
-
-
-def _is_one_token(text: str) -> bool:
-    text = text.strip()
-    return len(text) <= 32 and text[:1] in "<[" and text[-1:] in ">]" and " " not in text
 
 
 def overlap(prompt: str, query: str) -> int:
