@@ -53,7 +53,7 @@ class Reader:
         """Where the model lies, and the hash of what is in it."""
         code = self.settings.trust_remote_code
         folder = self._resolved or resolve(self.reference, code=code, adapters=True)
-        self.heard += folder.notes
+        self.heard += [note for note in folder.notes if note not in self.heard]
         return folder
 
     @property

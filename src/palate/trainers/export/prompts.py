@@ -58,9 +58,9 @@ def prompt_rows(
     split = refuse_shared(hold_out(pairs, held_out, settings.seed))
     shown_parts = shown_to_policy(build_context(context, session, settings), pairs, settings.seed)
 
-    def asked(row: Question) -> PromptRow:
+    def prompt_row(row: Question) -> PromptRow:
         turns = policy_prompt(row, shown_parts)
         safe = tuple(Message(role=turn.role, content=policy.safe(turn.content)) for turn in turns)
         return PromptRow(row.id, row.user_id, safe)
 
-    return PromptRows(*([asked(row) for row in part.rows] for part in split))
+    return PromptRows(*([prompt_row(row) for row in part.rows] for part in split))
