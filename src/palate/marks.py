@@ -46,8 +46,6 @@ class Thought(NamedTuple):
     ending: str
     closing: str
     """Written to close an empty thought; "" where the answer's own marks take its place."""
-    ends_alone: bool = True
-    """Whether an ending alone ends a thought: servers eat what a prompt opened."""
 
 
 _NAME = r"(?:(?!(?:no|start|begin|end|stop)_)[a-z]+[:_])?(?:think|thinking|thought|reasoning)"
@@ -71,8 +69,8 @@ THOUGHTS = (
         "",
     ),
     # The same, decoded without special tokens, and Granite 3.2
-    Thought(r"analysis(?=(?s:.*)assistantfinal)", "assistantfinal", "", False),
-    Thought("Here(?: i|')s my thought process:", "Here(?: i|')s my response:", "", False),
+    Thought(r"analysis(?=(?s:.*)assistantfinal)", "assistantfinal", ""),
+    Thought("Here(?: i|')s my thought process:", "Here(?: i|')s my response:", ""),
 )
 """What looks like a thought and is no row here is refused by name."""
 CHANNELS = frozenset(("<|channel|>", "<|message|>", "<|start|>"))
@@ -156,11 +154,14 @@ def _end_of_first(text: str) -> int:
 
 
 def _end_of_unopened(text: str) -> int:
-    """Return where the last thought ends that nothing in the text opened; 0 where none does."""
+    """Return where the last thought ends that nothing in the text opened; 0 where none does.
+
+    Servers eat what a prompt opened; an ending in plain words is then no ending.
+    """
     marks = sorted(
         (match.start(), match.end(), (number, *_key(match)), is_end)
         for number, row in enumerate(THOUGHTS)
-        if row.ends_alone and _BRACKETS.search(text)
+        if _BRACKETS.search(row.ending) and _BRACKETS.search(text)  # no plain words
         for is_end, pattern in enumerate(row[:2])
         for match in _matches(pattern, text)
     )

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import importlib
+import shutil
 from functools import cache
 
 import pytest
+import torch
+import transformers
 
 from mark_families import FAMILIES, Family
+from palate.answers import build_policy
+from palate.answers.policies import GuideInput, MissingSamples
 from palate.engines.local import LocalModel
 from palate.engines.text.marks import decoded
 from palate.engines.text.reader import Reader
 from palate.errors import ModelError
+from palate.guidance import build_methods
 from palate.marks import after_thought, end_at, prompt_end, thoughts_among
 from palate.prompts import Unreadable, parse_verdict
-from palate.records import Message, Settings
+from palate.records import Message, Settings, Slate
 from palate.scorers import build_scorer
-from palate.session import default_session
+from palate.session import Session, default_session
 from palate.specs import Reference, Spec
+from palate.uses.decode.guided_policy import GuidedPolicy
 from tiny import make_slate
 
 ASKED = (Message(role="user", content="Tea?"),)
@@ -98,6 +105,43 @@ def test_a_loaded_model_ends_where_its_reader_says(tiny):
         reader = read(family, tiny)
         model = LocalModel(reader.reference, "causal", reader.settings, reader=reader)
         assert model.ends == reader.ends
+
+
+@cache
+def speaker(tiny) -> str:
+    """A model that writes "!", "?", its template's end of turn, and then "." for ever."""
+    family = next(family for family in FAMILIES if family.name == "tuned from Gemma's base")
+    folder = tiny.root / "speaker"
+    shutil.copytree(family.folder(tiny), folder)
+    tokenizer = read(family, tiny).tokenizer
+    ids = tokenizer.convert_tokens_to_ids(["!", "?", "<end_of_turn>", "."])
+    model = transformers.AutoModelForCausalLM.from_pretrained(folder)
+    with torch.no_grad():
+        tokens, head = model.get_input_embeddings().weight, model.lm_head.weight
+        tokens.zero_(), head.zero_()
+        tokens[:, 0] = 1e4  # so much that nothing else of the model counts
+        for k, token in enumerate(ids):
+            tokens[token] = 1e4 * torch.eye(len(tokens[0]))[k + 1]
+            head[token, k] = 50.0
+        head[ids[-1], len(ids)] = 50.0
+    model.save_pretrained(folder)
+    return str(folder)
+
+
+def test_a_policy_stops_at_the_end_of_turn_that_its_template_alone_names(tiny, tmp_path):
+    """Best-of-n, guided decoding and a judge's reply; without that end ten dots would follow."""
+    settings, session = Settings(dtype="float32", device="cpu"), Session(store=tmp_path)
+    policy = build_policy(f"{speaker(tiny)}?max_tokens=12", session, settings)
+    asked = [MissingSamples(ASKED, (0, 1))]
+    assert [(it.text, it.cut_off) for _, _, it in policy.draw(asked)] == [("!?", False)] * 2
+    scorer = build_scorer(f"autoregressive:{speaker(tiny)}", session, settings)
+    guided = GuidedPolicy(policy, scorer, scorer.info, "guide", *build_methods("genarm"))
+    read_by = GuideInput(Slate(question=ASKED, candidates=()))
+    answers = [it for _, _, it in guided.draw([asked[0]._replace(guide_input=read_by)])]
+    assert [(it.text, it.cut_off) for it in answers] == [("!?", False)] * 2
+    assert {it.guidance.written for it in answers} == {3}
+    ((_, _, reply),) = policy.model.generate([[ASKED]], max_tokens=12)
+    assert (reply.text, reply.cut_off) == ("!?", False)
 
 
 @pytest.mark.parametrize("name", ["Qwen 3 Thinking", "Kimi-VL Thinking", "Magistral"])

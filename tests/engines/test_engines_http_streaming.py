@@ -89,7 +89,9 @@ def test_a_stream_gives_the_reply_that_one_piece_would(choices, cut, newline):
             for k, (text, finish, n) in enumerate(choices)
         ],
     }  # fmt: skip
-    sent = "".join(": still here\n\ndata:\n\n" + line(event) for event in stream_of(completion, cut))
+    sent = "".join(
+        ": still here\n\ndata:\n\n" + line(event) for event in stream_of(completion, cut)
+    )
     body = (sent + line("[DONE]")).replace("\n", newline).encode()
     whole = whole_reply(HttpResponse(200, EVENTS, body))
     assert json.loads(whole.body) == completion

@@ -347,6 +347,8 @@ def test_each_completion_needs_a_row(count):
     reward = palate.reward("longest", benchmark=waters())
     with pytest.raises(UsageError, match=f"^{count} completions for 2 rows; give each one$"):
         reward.trl([""] * 2, ["Tea."] * count, row=["ann-0"] * 2)
+    with pytest.raises(UsageError, match=f"^2 completions for {count} prompts; give each one$"):
+        reward.trl([""] * count, ["Tea."] * 2, row=["ann-0"] * 2)
 
 
 def test_ids_in_tensors_arrays_and_floats_are_read():

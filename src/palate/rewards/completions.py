@@ -20,11 +20,11 @@ class Answer(NamedTuple):
     reason: str | None = None
 
 
-def last_text(completion: Any) -> Answer:
+def last_text(completion: Any, prompt: Any = None) -> Answer:
     """Return the text of a completion: a text, or messages of which the last counts.
 
     A message's content is a text or a list of blocks. None where the last message is not the
-    assistant's, such as a tool's.
+    assistant's, such as a tool's. The thought that a text prompt ends within begins the text.
 
     >>> last_text([{"role": "assistant", "content": [{"type": "text", "text": "Tea."}]}]).text
     'Tea.'
@@ -32,16 +32,15 @@ def last_text(completion: Any) -> Answer:
     'ends with a message of tool'
     """
     if completion is None or isinstance(completion, str):
-        return Answer(completion or "")
+        completion = {"content": completion or ""}
     messages = [completion] if isinstance(completion, Mapping) else completion
-    if not isinstance(messages, Sequence) or not messages:
-        return Answer(None, NO_MESSAGE)
-    last = messages[-1]
+    last = messages[-1] if isinstance(messages, Sequence) and messages else None
     if not isinstance(last, Mapping):
         return Answer(None, NO_MESSAGE)
     if (role := last.get("role", "assistant")) != "assistant":
         return Answer(None, f"ends with a message of {role}")
-    return Answer(_joined(last.get("content")))
+    mark = prompt_end(prompt).mark if isinstance(prompt, str) else ""
+    return Answer(mark + _joined(last.get("content")))
 
 
 def row_number(value: Any) -> Any:
@@ -55,28 +54,17 @@ def row_number(value: Any) -> Any:
     return int(plain) if whole else plain
 
 
-def with_thought(prompt: Any, completion: Any) -> Any:
-    """Return a completion, begun by the mark of the thought that its text prompt ends within."""
-    mark = prompt_end(prompt).mark if isinstance(prompt, str) else ""
-    text = last_text(completion).text if mark else None
-    return completion if text is None else mark + text
-
-
 def spoken(text: str) -> Answer:
-    """Return a text without the thought that opens it; None where nothing else is there.
+    """Return a text without the thought that opens it; None where that thought does not end.
 
     >>> spoken("<think>Tea or milk?</think>Tea.").text
     'Tea.'
     """
-    if not text.strip():
-        return Answer(None, EMPTY)
     try:
         answer = after_thought(text)
     except OpenThought as error:
         return Answer(None, str(error))
-    if answer == text.strip():
-        return Answer(text)
-    return Answer(answer) if answer else Answer(None, EMPTY)
+    return Answer(text if answer == text.strip() else answer)
 
 
 def _joined(content: Any) -> str:

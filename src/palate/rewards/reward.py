@@ -31,14 +31,7 @@ from palate.records import (
     question_key,
     user_key,
 )
-from palate.rewards.completions import (
-    EMPTY,
-    Answer,
-    last_text,
-    row_number,
-    spoken,
-    with_thought,
-)
+from palate.rewards.completions import EMPTY, Answer, last_text, row_number, spoken
 from palate.rewards.requests import RatedResponse, ReadsRendered, RewardRequest, row_requests
 from palate.rewards.scale import Scale
 from palate.seeding import digest
@@ -105,7 +98,9 @@ class Reward:
         """
         slates = [self.slate(request) for request in requests]
         answers = [[spoken(text) for text in request.responses] for request in requests]
-        scored: dict[int, dict[str, ScoreOrReason]] = {}
+        scored: dict[int, dict[str, ScoreOrReason] | str] = {
+            k: slate for k, slate in enumerate(slates) if isinstance(slate, str)
+        }
         # Who brings choices has a state for this request alone: nobody else is read by it.
         bring = [
             k
@@ -119,13 +114,8 @@ class Reward:
             both = score_texts(scorer, list(given.values()), texts) if given else []
             scored.update(zip(given, both, strict=True))
         return [
-            tuple(
-                RewardValue(None, slate)
-                if isinstance(slate, str)
-                else self._value(answer, scored.get(k))
-                for answer in of_request
-            )
-            for k, (of_request, slate) in enumerate(zip(answers, slates, strict=True))
+            tuple(self._value(answer, scored[k]) for answer in of_request)
+            for k, of_request in enumerate(answers)
         ]
 
     def slate(self, request: RewardRequest) -> Slate | str:
@@ -133,9 +123,8 @@ class Reward:
 
         Raises as `values` does.
         """
-        rows, place = (
-            self._row(request.row) if request.row is not None else (self._live(request), 0)
-        )
+        row = request.row
+        rows, place = (self._live(request), 0) if row is None else self._row(row)
         slate = rows.slate(place)
         if rows.no_stranger[place]:
             return NO_STRANGER
@@ -254,26 +243,30 @@ class Reward:
 
         Raises as `of_rows` does.
         """
-        values = self.of_rows(row, list(map(with_thought, prompts, completions)))
+        values = self.of_rows(row, completions, prompts)
         reasons = Counter(str(each.reason) for each in values if each.value is None)
         for reason in reasons.keys() - self.unscored.keys():
             LOG.warning("reward: an answer has none (%s); more of these are counted only", reason)
         self.unscored.update(reasons)
         return [each.value for each in values]
 
-    def of_rows(self, rows: Sequence[Any], completions: Sequence[Any]) -> list[RewardValue]:
+    def of_rows(
+        self, rows: Sequence[Any], completions: Sequence[Any], prompts: Sequence[Any] | None = None
+    ) -> list[RewardValue]:
         """Return each completion's reward for the row beside it; those to one row are one slate.
 
-        A completion is a text or messages (`last_text`). Ids are read as in the data; where there
-        is none, there is no reward.
+        A completion is a text or messages (`last_text`), begun within its prompt's thought where
+        prompts are given. Ids are read as in the data; where there is none, there is no reward.
 
         Raises `UsageError` for fewer of the one than of the other, `DataError` for what is no id,
         and as `values` does.
         """
-        if len(rows) != len(completions):
-            raise UsageError(f"{len(completions)} completions for {len(rows)} rows; give each one")
+        asked = [None] * len(rows) if prompts is None else prompts
+        for count, what in ((len(rows), "rows"), (len(asked), "prompts")):
+            if count != (n := len(completions)):
+                raise UsageError(f"{n} completions for {count} {what}; give each one")
         named = [None if name is None else read_identifier(row_number(name)) for name in rows]
-        answers = [last_text(completion) for completion in completions]
+        answers = [last_text(*pair) for pair in zip(completions, asked, strict=True)]
         values = [
             RewardValue(None, NO_ROW if name is None else answer.reason)
             for name, answer in zip(named, answers, strict=True)
@@ -291,10 +284,12 @@ class Reward:
                 values[k] = value
         return values
 
-    def _value(self, answer: Answer, scored: dict[str, ScoreOrReason] | None) -> RewardValue:
+    def _value(self, answer: Answer, scored: dict[str, ScoreOrReason] | str) -> RewardValue:
+        if isinstance(scored, str):  # why nothing is
+            return RewardValue(None, scored)
         if answer.text is None or not answer.text.strip():
             return RewardValue(None, answer.reason or EMPTY)
-        score = (scored or {}).get(answer.text, "no score")
+        score = scored.get(answer.text, "no score")
         if isinstance(score, str):
             return RewardValue(None, score)
         return RewardValue(score if self.scale is None else self.scale.on(score))

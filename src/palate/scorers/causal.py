@@ -76,15 +76,8 @@ class LocalText:
         if self.width is not None:
             details["softmax"] = self.width
         made = digest(what, *list(details.values())[1:])
-        return ScorerInfo.model_validate(
-            {
-                "fingerprint": made,
-                "details": details,
-                "cuts": True,
-                "notes": self.reader.notes,
-                **more,
-            }
-        )
+        about = {"fingerprint": made, "details": details, "cuts": True, "notes": self.reader.notes}
+        return ScorerInfo.model_validate({**about, **more})
 
     def fit(
         self,

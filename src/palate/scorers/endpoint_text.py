@@ -78,17 +78,9 @@ class EndpointText(RemoteText):
             "prompt": prompt,
             **self.reader.answer_details,
         }
-        fingerprint = digest("endpoint", what, *details.values())
-        return ScorerInfo.model_validate(
-            {
-                "fingerprint": fingerprint,
-                "details": details,
-                "exact": True,
-                "cuts": True,
-                "notes": self.reader.notes,
-                **more,
-            }
-        )
+        made = digest("endpoint", what, *details.values())
+        about = {"fingerprint": made, "details": details, "notes": self.reader.notes}
+        return ScorerInfo.model_validate({**about, "exact": True, "cuts": True, **more})
 
     def likelihoods(
         self, groups: Iterable[Sequence[Encoded]], value: Callable[[torch.Tensor], float]

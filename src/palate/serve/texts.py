@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from palate.marks import end_at
 
-FIRST_TOKEN = re.compile(r"\s*[<\[]\S{0,30}?[>\]]")
-"""A token that a tokenizer puts first, such as BOS."""
+FIRST_TOKEN = re.compile(r"\s*(?:[<\[]\S{0,30}?[>\]])?")
+"""What a tokenizer may put first, such as BOS."""
 LEAST = 16
 """So many characters of a cut prompt must be left: fewer may be the response's own."""
 
@@ -68,7 +68,7 @@ def _after(query: str, prompt: str) -> int | None:
     if query.startswith(prompt):
         return len(prompt)
     before, there, _ = query.partition(prompt)
-    if there and _is_one_token(before):
+    if there and FIRST_TOKEN.fullmatch(before.rstrip()):
         return len(before) + len(prompt)
     first = FIRST_TOKEN.match(query)
     for start in {0, first.end() if first else 0}:
@@ -77,27 +77,16 @@ def _after(query: str, prompt: str) -> int | None:
     return None
 
 
-def _is_one_token(text: str) -> bool:
-    text = text.strip()
-    return len(text) <= 32 and text[:1] in "<[" and text[-1:] in ">]" and " " not in text
-
-
 def overlap(prompt: str, query: str) -> int:
     """Return the length of the longest end of the prompt with which the query begins.
 
     The failure function of Knuth, Morris and Pratt, so that no text takes more than linear time.
     """
-    query = query[: len(prompt)]
-    fallback = [0] * (len(query) + 1)
-    length = 0
-    for k in range(1, len(query)):
-        while length and query[k] != query[length]:
-            length = fallback[length]
-        length += query[k] == query[length]
-        fallback[k + 1] = length
-    matched = 0
-    for character in prompt:
-        while matched and (matched == len(query) or query[matched] != character):
-            matched = fallback[matched]
-        matched += bool(query) and query[matched] == character
-    return matched
+    both = [*query[: len(prompt)], None, *prompt]
+    shared = [0] * len(both)
+    for k in range(1, len(both)):
+        length = shared[k - 1]
+        while length and both[k] != both[length]:
+            length = shared[length - 1]
+        shared[k] = length + (both[k] == both[length])
+    return shared[-1]

@@ -117,14 +117,7 @@ class TrainingPlan:
         train, held_out = self.split
         evaluation = asdict(self.evaluation)
         del evaluation["held_out"]  # the rows say who is
-        identity = {
-            "policy_context": self.policy_context.spec,
-            "context": self.reward.context.spec,
-            "context_fingerprint": [
-                getattr(context, "fingerprint", None)
-                for context in (self.policy_context, self.reward.context)
-            ],
-        }
+        contexts = self.policy_context, self.reward.context
         return Manifest.of(
             KIND,
             {
@@ -134,7 +127,9 @@ class TrainingPlan:
                 "policy": self.model.content,
                 "scorer": self.reward.spec,
                 "fingerprints": list(self.fingerprints),
-                **identity,
+                "policy_context": self.policy_context.spec,
+                "context": self.reward.context.spec,
+                "context_fingerprint": [getattr(it, "fingerprint", None) for it in contexts],
                 "recipe": self.recipe_document,
                 "lora": None if self.lora is None else asdict(self.lora),
                 "rows": [content_hash(train.rows), content_hash(held_out.rows)],

@@ -75,16 +75,10 @@ class TrainingReward:
             completions = [decoded(self.tokenizer, ids) for ids in completion_ids]
         open_ended = [not ids or ids[-1] not in self.ends for ids in completion_ids]
         scored = [k for k, cut in enumerate(open_ended) if self.missing_eos == "score" or not cut]
-        values = dict(
-            zip(
-                scored,
-                self.reward.of_rows([row[k] for k in scored], [completions[k] for k in scored]),
-                strict=True,
-            )
-        )
-        fixed = RewardValue(
-            None if isinstance(self.missing_eos, str) else self.missing_eos, MISSING_EOS
-        )
+        rewards = self.reward.of_rows([row[k] for k in scored], [completions[k] for k in scored])
+        values = dict(zip(scored, rewards, strict=True))
+        number = None if isinstance(self.missing_eos, str) else self.missing_eos
+        fixed = RewardValue(number, MISSING_EOS)
         every = [values.get(k, fixed) for k in range(len(completions))]
         self.counts.update(answers=len(completions), missing_eos=sum(open_ended))
         self._check([value for value in values.values() if value.value is None], len(completions))

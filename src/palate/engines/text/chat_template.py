@@ -8,7 +8,7 @@ import threading
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from jinja2 import TemplateError
@@ -21,8 +21,6 @@ from palate.records import Encoded, Message, Settings
 
 REMEMBERED = 128
 """Texts whose tokens are at hand: those of one slate, that a second scorer reads next."""
-
-
 HELLO = (Message(role="user", content="Hello?"),)
 _PROBES = (
     (Message(role="user", content="A or B?\n\nReply with one letter."),),
@@ -66,9 +64,9 @@ class ChatTemplate:
         self._roles = re.compile(rf"^([ \t]*)({written})", re.M)
         self.broken: set[int] = set()
         """Hashes of the texts that spelt a mark."""
-        self._last: tuple[tuple[Message, ...], str, bool, str] | None = None
-        self._recent: dict[tuple[str, int | None], Encoded] = {}
         self._lock = threading.Lock()
+        self._remembered = lru_cache(1)(self._written)
+        self._encoded = lru_cache(REMEMBERED)(self._tokenised)
 
     def text(self, messages: tuple[Message, ...], *, generation: bool) -> str:
         """Return the conversation as the template writes it; each response asks for the same."""
@@ -128,13 +126,6 @@ class ChatTemplate:
             written.append(ids[token := max(tokens, key=len)])
             behind = behind[len(token) :]
         return named if not written or named & {*written} else named | {written[last]}
-
-    def _remembered(self, messages: tuple[Message, ...], source: str, generation: bool) -> str:
-        last = self._last  # another thread may replace it
-        if last is None or last[0] is not messages or last[1:3] != (source, generation):
-            written = self._written(messages, source, generation)
-            last = self._last = messages, source, generation, written
-        return last[3]
 
     def _written(self, messages: tuple[Message, ...], source: str, generation: bool) -> str:
         turns = [{"role": m.role, "content": self.safe(m.content)} for m in messages]
@@ -287,17 +278,9 @@ class ChatTemplate:
     def _ids(self, text: str) -> tuple[int, ...]:
         return tuple(self._encoded(text, None).ids)
 
-    def _encoded(self, text: str, seam: int | None) -> Encoded:
-        with self._lock:  # a tokenizer serves one thread at a time
-            made = self._recent.get((text, seam))
-            if made is None:
-                made = self._recent[text, seam] = self._tokenised(text, seam)
-                if len(self._recent) > REMEMBERED:
-                    del self._recent[next(iter(self._recent))]
-            return made
-
     def _tokenised(self, text: str, seam: int | None) -> Encoded:
-        tokens = self._tokens(text)
+        with self._lock:  # a tokenizer serves one thread at a time
+            tokens = self._tokens(text)
         start = 0
         if seam is not None:  # the first token that ends after the seam
             ends = range(len(tokens)), seam

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
@@ -52,18 +53,14 @@ def special_tokens(tokenizer: Any) -> set[str]:
 def decoded(tokenizer: Any, ids: Sequence[int]) -> str:
     """Return the text of tokens without the special ones, but for those that mark a thought."""
     dropped = _dropped(tokenizer, len(tokenizer))
-    if dropped is None:
-        return str(tokenizer.decode(list(ids), skip_special_tokens=True))
     return str(tokenizer.decode([token for token in ids if token not in dropped]))
 
 
 @lru_cache(maxsize=4)
-def _dropped(tokenizer: Any, size: int) -> frozenset[int] | None:
-    """Return the ids that `decoded` leaves out; None where they are those of all special tokens."""
+def _dropped(tokenizer: Any, size: int) -> frozenset[int]:
+    """Return the ids that `decoded` leaves out."""
     special = special_tokens(tokenizer)
-    thoughts = thoughts_among(special)
-    names = sorted(special - thoughts)
-    return frozenset(tokenizer.convert_tokens_to_ids(names)) if thoughts else None
+    return frozenset(tokenizer.convert_tokens_to_ids(sorted(special - thoughts_among(special))))
 
 
 def _literals(source: str, where: str) -> Iterator[str]:
@@ -78,7 +75,5 @@ def _literals(source: str, where: str) -> Iterator[str]:
 def _conversations(render: Render) -> Iterator[str]:
     for roles in ROLES:
         turns = [{"role": role, "content": SENTINEL} for role in roles]
-        try:
+        with suppress(TemplateError):  # such as a template without a system role
             yield render(turns, True)
-        except TemplateError:  # such as a template without a system role
-            continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from palate.engines.text.reader import Reader
@@ -50,20 +51,15 @@ class ReadAs(Reader):
         """Tokens that this model can read."""
         return self.model.window
 
-    @cached_property
-    def template_details(self) -> dict[str, str]:
-        """What the other's template is told, or taken from."""
-        return self.other.template_details
-
-    @cached_property
-    def thought(self) -> tuple[str, ...]:
-        """What stands before an answer in the other's template."""
-        return self.other.thought
+    @property
+    def tokenizer_folder(self) -> Path:
+        """Where the files of the other's tokenizer and template are."""
+        return self.other.tokenizer_folder
 
     @cached_property
     def answer_details(self) -> dict[str, str]:
         """What the other's template is told, and that it is the other's."""
-        return {**self.other.answer_details, "reads as": self.other.reading}
+        return {**super().answer_details, "reads as": self.other.reading}
 
 
 def differing_ids(first: Any, second: Any) -> str:

@@ -42,7 +42,7 @@ class Reader:
         self.reference, self.settings, self._resolved = reference, settings, resolved
         self._lock = threading.RLock()
         self.heard: list[str] = []
-        """What was said while tokenizer and configuration were loaded."""
+        """What was said while model, tokenizer and configuration were looked up."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Travel without what is loaded."""
@@ -51,9 +51,10 @@ class Reader:
     @cached_property
     def resolved(self) -> ModelFolder:
         """Where the model lies, and the hash of what is in it."""
-        return self._resolved or resolve(
-            self.reference, code=self.settings.trust_remote_code, adapters=True
-        )
+        code = self.settings.trust_remote_code
+        folder = self._resolved or resolve(self.reference, code=code, adapters=True)
+        self.heard += [note for note in folder.notes if note not in self.heard]
+        return folder
 
     @property
     def content(self) -> str:
@@ -107,16 +108,10 @@ class Reader:
     def notes(self) -> tuple[str, ...]:
         """Say what was heard while it was loaded, and where a given template is not read."""
         beyond = rowless(self.reference, self.tokenizer, getattr(self.config, "vocab_size", None))
-        notes = (*self.where_from, *self.heard, *beyond)
         if self.settings.chat_template is None or self.template.source.given:
-            return notes
+            return (*self.heard, *beyond)
         line = f"{self.reference}: read in its own chat template, not in that of --chat-template"
-        return (*notes, line)
-
-    @property
-    def where_from(self) -> tuple[str, ...]:
-        """How the weights were found, where the hub was out of reach."""
-        return self.resolved.notes
+        return (*self.heard, *beyond, line)
 
     @cached_property
     def thought(self) -> tuple[str, ...]:

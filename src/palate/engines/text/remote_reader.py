@@ -58,8 +58,6 @@ class RemoteReader(Reader):
             )
         return super().ends
 
-    where_from = ()
-
     def _load(self, kind: str) -> Any:
         if kind == "AutoConfig" and not (self.folder / CONFIG).is_file():
             return _NoConfig()

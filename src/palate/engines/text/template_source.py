@@ -35,9 +35,7 @@ class TemplateSource(NamedTuple):
     @property
     def text(self) -> str:
         """The template that is rendered."""
-        return (
-            self.written if self.day is None else f"{_dated(self.written, self.day)}{self.written}"
-        )
+        return self.written if self.day is None else _dated(self.written, self.day) + self.written
 
     @property
     def details(self) -> dict[str, str]:
@@ -62,19 +60,14 @@ def read_source(tokenizer: Any, settings: Settings) -> TemplateSource:
     if text:
         return TemplateSource(text, day=_date_for(text, settings))
     text = named.get(given or "", given)
-    names = ", ".join(sorted(named))
     if text is None or "{" not in text:  # the name of a template that is not there
-        lacks = f"no chat template {text!r}" if text else "no default one among its chat templates"
+        lacks = "no default one among its chat templates" if named else "no chat template"
+        lacks = f"no chat template {text!r}" if text else lacks
+        advice = "; give one with --chat-template FILE, or take an instruct model"
         if named:
-            raise ModelError(
-                f"{where}: the tokenizer has {lacks} ({names}); name one of them, or a file, with "
-                "--chat-template"
-            )
-        lacks = lacks if text else "no chat template"
-        raise ModelError(
-            f"{where}: the tokenizer has {lacks}; give one with --chat-template FILE, or take an "
-            "instruct model"
-        )
+            listed = ", ".join(sorted(named))
+            advice = f" ({listed}); name one of them, or a file, with --chat-template"
+        raise ModelError(f"{where}: the tokenizer has {lacks}{advice}")
     return TemplateSource(text, given=True, day=_date_for(text, settings))
 
 

@@ -82,16 +82,10 @@ def export(
     if to not in TARGETS:
         raise UsageError(f"export to {to!r}: expected trl, verl or openrlhf")
     mean, deviation = scale
-    for flag, holds, expected in (
-        (
-            "--scale",
-            math.isfinite(mean) and 0 < deviation < math.inf,
-            "a mean, and a deviation above 0",
-        ),
-        ("--kl", 0 <= kl_coefficient < math.inf, "0 or more"),
-    ):
-        if not holds:
-            raise UsageError(f"{flag}: expected {expected}")
+    if not (math.isfinite(mean) and 0 < deviation < math.inf):
+        raise UsageError("--scale: expected a mean, and a deviation above 0")
+    if not 0 <= kl_coefficient < math.inf:
+        raise UsageError("--kl: expected 0 or more")
     target = TARGETS[to]
     session, settings = session or default_session(), settings or Settings()
     with new_folder(Path(output)) as folder:

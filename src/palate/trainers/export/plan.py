@@ -129,19 +129,11 @@ class ExportPlan:
     def experiment(self) -> str:
         """The name of the run and of its checkpoints: no two scorers share one."""
         prompts = [(row.row, row.user, row.messages) for row in self.rows.train]
-        known = digest(
-            self.trainer,
-            self.served.scorer,
-            self.served.context,
-            self.benchmark,
-            prompts,
-            self.policy.spec,
-            self.mean,
-            self.deviation,
-            self.kl_coefficient,
-            self.seed,
-        )
-        return f"{slug(self.served.scorer)}-{slug(self.served.context)}-{known[:8]}"
+        served = self.served.scorer, self.served.context
+        numbers = self.mean, self.deviation, self.kl_coefficient, self.seed
+        asked = self.benchmark, prompts, self.policy.spec
+        known = digest(self.trainer, *served, *asked, *numbers)
+        return "-".join([*map(slug, served), known[:8]])
 
     @property
     def updates(self) -> int:

@@ -100,14 +100,7 @@ def read_policy(text: str, session: Session, settings: Settings | None = None) -
     template = window = None
     if folder is not None:
         tokenizer = load_part("AutoTokenizer", folder, text)
-        config = load_part("AutoConfig", folder, text).get_text_config()
-        template, window = ChatTemplate(tokenizer, settings), window_of(config, tokenizer)
-    return ExportedPolicy(
-        text,
-        model,
-        max_tokens=how.max_tokens,
-        temperature=how.temperature,
-        top_p=how.top_p,
-        template=template,
-        window=window,
-    )
+        template = ChatTemplate(tokenizer, settings)
+        config = load_part("AutoConfig", folder, text)
+        window = window_of(config.get_text_config(), tokenizer)
+    return ExportedPolicy(text, model, *how[:3], template, window)

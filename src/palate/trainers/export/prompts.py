@@ -8,7 +8,7 @@ from typing import NamedTuple
 from palate.answers import policy_prompt, shown_to_policy
 from palate.benchmarks import Dataset
 from palate.contexts import build_context
-from palate.records import Message, Settings
+from palate.records import Message, Question, Settings
 from palate.session import Session
 from palate.trainers.export.policies import ExportedPolicy
 from palate.trainers.split import hold_out, refuse_shared
@@ -57,18 +57,10 @@ def prompt_rows(
     """
     split = refuse_shared(hold_out(pairs, held_out, settings.seed))
     shown_parts = shown_to_policy(build_context(context, session, settings), pairs, settings.seed)
-    train, apart = (
-        [
-            PromptRow(
-                row.id,
-                row.user_id,
-                tuple(
-                    Message(role=message.role, content=policy.safe(message.content))
-                    for message in policy_prompt(row, shown_parts)
-                ),
-            )
-            for row in part.rows
-        ]
-        for part in split
-    )
-    return PromptRows(train, apart)
+
+    def prompt_row(row: Question) -> PromptRow:
+        turns = policy_prompt(row, shown_parts)
+        safe = tuple(Message(role=turn.role, content=policy.safe(turn.content)) for turn in turns)
+        return PromptRow(row.id, row.user_id, safe)
+
+    return PromptRows(*([prompt_row(row) for row in part.rows] for part in split))
