@@ -55,6 +55,8 @@ FLOAT32 = Settings(dtype="float32")
 WHOLE = 4096
 REPLY = 8
 """Tokens of a reply."""
+LONG_REPLY = 24
+"""Tokens among which one is no part of a prompt."""
 
 Numbers = Sequence[Sequence[float]]
 
@@ -164,13 +166,13 @@ class Cells:
         plain = Plain(folder, LOADERS["causal"], FAMILIES[self.name].kind)
         if plain.kind == "decoder":
             prompts = [render(slate.question, slate.shown) for slate in SLATES]
-            end, k = new_end(plain, prompts, REPLY)
+            end, k = new_end(plain, prompts, LONG_REPLY)
             ended = Plain(folder, LOADERS["causal"], plain.kind)
             ended.model.generation_config.eos_token_id = [EOS, end]
-            if ended.reply(prompts[k], REPLY) == plain.reply(prompts[k], REPLY):
+            if ended.reply(prompts[k], LONG_REPLY) == plain.reply(prompts[k], LONG_REPLY):
                 raise Wrong("the end shows nowhere")
             plain = ended
-        return self._outcome(folder, lambda: self._compare_replies(folder, plain))
+        return self._outcome(folder, lambda: self._compare_replies(folder, plain, LONG_REPLY))
 
     def _folder(self, of: Callable[[Shelf, str, str | None], str]) -> str:
         return of(self.shelf, self.name, self.tokenizer)
@@ -219,16 +221,19 @@ class Cells:
             for model in loaded:
                 model.budget, model.read_mode = WHOLE, own
 
-    def _compare_replies(self, folder: str, plain: Plain | None = None) -> None:
+    def _compare_replies(
+        self, folder: str, plain: Plain | None = None, tokens: int = REPLY
+    ) -> None:
         model = self.session.language_model(folder, FLOAT32)
         prompts = [render(slate.question, slate.shown) for slate in SLATES]
         found = {
-            k: it.text for k, _, it in model.generate([[p] for p in prompts], max_tokens=REPLY)
+            k: it.text for k, _, it in model.generate([[p] for p in prompts], max_tokens=tokens)
         }
-        shared = {j: it.text for _, j, it in model.generate([prompts], max_tokens=REPLY)}
+        shared = {j: it.text for _, j, it in model.generate([prompts], max_tokens=tokens)}
+        alike_is_wrong = plain is None
         plain = plain or self._plain(folder, LOADERS["causal"], FAMILIES[self.name].kind)
-        expected = [plain.reply(messages, REPLY) for messages in prompts]
-        if len(set(expected)) == 1:
+        expected = [plain.reply(messages, tokens) for messages in prompts]
+        if alike_is_wrong and len(set(expected)) == 1:
             raise Wrong("all replies are alike")
         for replies in (found, shared):
             if [replies[k] for k in range(len(prompts))] != expected:

@@ -5,6 +5,7 @@ python tests/gauntlet/table.py [part of a family's name]
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 import tempfile
@@ -48,6 +49,7 @@ def main() -> int:
     import_transformers()  # its progress bars go off
     lines = Lines()
     with tempfile.TemporaryDirectory() as root:
+        os.environ["PALATE_CACHE"] = f"{root}/cache"
         shelf = Shelf(Path(root))
         tables: tuple[tuple[list[Cell], Callable[[Cell], str], Callable[[Cell], str]], ...] = (
             (BY_SCORER, lambda it: it.name, lambda it: it.column),
