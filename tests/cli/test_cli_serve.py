@@ -29,7 +29,7 @@ def test_options_become_settings(tmp_path, monkeypatch):
     settings = made(given)
     assert (settings.max_waiting, settings.key) == (7, "abc")
     assert settings.feedback is not None and (tmp_path / "f.jsonl").exists()
-    assert settings.ends == ("<|mine|>",)
+    assert settings.ends == ("<|mine|>",), "the usual ones are known by their look"
     plain = made(Serving())
     assert (plain.key, plain.feedback) == (None, None)
 

@@ -202,7 +202,7 @@ def _wrong_key(base: Path, name: str) -> Folder:
 
 def renamed(keys: Sequence[str]) -> str:
     """Return the tensor that is renamed: the first matrix of a layer."""
-    return next(key for key in sorted(keys) if re.search(r"\.\d+\.(?!.*expert).*weight$", key))
+    return next(key for key in sorted(keys) if re.search(r"^(?!.*expert).*\.\d+\..*weight$", key))
 
 
 def _renamed(base: Path, name: str) -> Folder:

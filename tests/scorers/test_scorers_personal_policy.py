@@ -181,9 +181,9 @@ def test_a_grid_runs_three_states_and_reads_the_reference_once(made, base, tmp_p
     read: list[str] = []
     own = LocalModel.log_probabilities
 
-    def counted(self, groups):
+    def counted(self, *groups, **options):
         read.append(self.reference.name)
-        return own(self, groups)
+        return own(self, *groups, **options)
 
     monkeypatch.setattr(LocalModel, "log_probabilities", counted)
     cells = plan_grid([pairs()], [spec], ["none"], Work.of(settings=SETTINGS))
