@@ -42,6 +42,8 @@ FLOOR = -9999.0
 """What vLLM writes for minus infinity, which JSON lacks."""
 ROUNDING = 1e-3
 """A log-probability may be above 0 by so much."""
+CERTAIN = 8
+"""So many tokens of probability 1, and most of a response's, are a sampler's doing."""
 LogProbabilities = HttpOutcome[tuple[float, ...]]
 """Those of a response's tokens, or why there are none."""
 
@@ -112,8 +114,8 @@ def read_field(completion: Any, ids: list[int], start: int) -> tuple[float, ...]
     if listed is None:
         raise UnusableReply("the reply has no prompt_logprobs")
     _check_count(len(listed), len(ids), 0)
-    return tuple(
-        _log_probability((entry or {}).get(str(token), {}).get("logprob"))
+    return _log_probabilities(
+        (entry or {}).get(str(token), {}).get("logprob")
         for token, entry in zip(ids[start:], listed[start:], strict=True)
     )
 
@@ -124,7 +126,7 @@ def read_echo(completion: Any, ids: list[int], start: int) -> tuple[float, ...]:
     if listed is None:
         raise UnusableReply("the reply has no logprobs")
     _check_count(len(listed), len(ids), WRITTEN)
-    return tuple(map(_log_probability, listed[start : len(ids)]))
+    return _log_probabilities(listed[start : len(ids)])
 
 
 READ = {"prompt_logprobs": read_field, "echo": read_echo}
@@ -134,6 +136,15 @@ def _check_count(there: int, asked: int, more: int) -> None:
     # A server that puts a token before the prompt has read another prompt.
     if not asked <= there <= asked + more:
         raise UnusableReply(f"the reply has log-probabilities of {there} tokens, not of {asked}")
+
+
+def _log_probabilities(values: Iterable[Any]) -> tuple[float, ...]:
+    numbers = tuple(map(_log_probability, values))
+    if 2 * (zeros := numbers.count(0.0)) > len(numbers) and zeros >= CERTAIN:
+        raise UnusableReply(
+            "most tokens have a log-probability of exactly 0, as behind a sampler (top_p, top_k)"
+        )
+    return numbers
 
 
 def _log_probability(value: Any) -> float:
