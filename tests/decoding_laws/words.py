@@ -32,6 +32,10 @@ class WordTokenizer:
         """Return the id of every word."""
         return {str(word): word for word in WORDS}
 
+    def convert_tokens_to_ids(self, tokens: Sequence[str]) -> list[int]:
+        """Return the ids of words."""
+        return list(map(int, tokens))
+
     def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
         """Return ids as a text."""
         del skip_special_tokens

@@ -11,8 +11,7 @@ import torch
 import transformers
 
 from mark_families import FAMILIES, Family
-from palate.answers import build_policy
-from palate.answers.policies import GuideInput, MissingSamples
+from palate.answers import MissingSamples, build_policy
 from palate.engines.local import LocalModel
 from palate.engines.text.marks import decoded
 from palate.engines.text.reader import Reader
@@ -24,7 +23,6 @@ from palate.records import Message, Settings, Slate
 from palate.scorers import build_scorer
 from palate.session import Session, default_session
 from palate.specs import Reference, Spec
-from palate.uses.decode.guided_policy import GuidedPolicy
 from tiny import make_slate
 
 ASKED = (Message(role="user", content="Tea?"),)
@@ -135,8 +133,12 @@ def test_a_policy_stops_at_the_end_of_turn_that_its_template_alone_names(tiny, t
     asked = [MissingSamples(ASKED, (0, 1))]
     assert [(it.text, it.cut_off) for _, _, it in policy.draw(asked)] == [("!?", False)] * 2
     scorer = build_scorer(f"autoregressive:{speaker(tiny)}", session, settings)
-    guided = GuidedPolicy(policy, scorer, scorer.info, "guide", *build_methods("genarm"))
-    read_by = GuideInput(Slate(question=ASKED, candidates=()))
+    guided_policy = importlib.import_module("palate.uses.decode.guided_policy")
+    guided = guided_policy.GuidedPolicy(
+        policy, scorer, scorer.info, "guide", *build_methods("genarm")
+    )
+    policies = importlib.import_module("palate.answers.policies")
+    read_by = policies.GuideInput(Slate(question=ASKED, candidates=()))
     answers = [it for _, _, it in guided.draw([asked[0]._replace(guide_input=read_by)])]
     assert [(it.text, it.cut_off) for it in answers] == [("!?", False)] * 2
     assert {it.guidance.written for it in answers} == {3}
@@ -203,3 +205,24 @@ def test_a_template_that_opens_a_thought_in_unknown_marks_is_refused(tiny):
     reader = Reader(Reference.parse(tiny.model(template=template)), Settings(device="cpu"))
     with pytest.raises(ModelError, match=r"opens a thought in marks .* \(<\|deep_thought\|>\)"):
         reader.template.answer_text(ASKED)
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+def test_no_family_writes_a_header_behind_an_answer(family, tiny):
+    reference = Reference.parse(str(family.folder(tiny)))
+    assert Reader(reference, Settings()).template.header_behind == ""
+
+
+def test_a_header_that_a_template_writes_behind_an_answer_is_said(tiny):
+    """As Llama 3's first template, which did not look at `add_generation_prompt`."""
+    turns = (
+        "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    )
+    headed = tiny.model(template=turns + "<|im_start|>assistant\n")
+    (note,) = Reader(Reference.parse(headed), Settings()).notes
+    assert "<|im_start|>assistant' behind an answer, which is scored with it" in note
+    for template in (
+        turns,
+        turns + "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}",
+    ):
+        assert not Reader(Reference.parse(tiny.model(template=template)), Settings()).notes

@@ -16,7 +16,7 @@ from jinja2 import TemplateError
 from palate.engines.text.marks import marks_of
 from palate.engines.text.template_source import read_source
 from palate.errors import ModelError
-from palate.marks import BRACKETED, UNKNOWN, after_thought, prompt_end
+from palate.marks import BRACKETED, HEADING, UNKNOWN, after_thought, prompt_end
 from palate.records import Encoded, Message, Settings
 
 REMEMBERED = 128
@@ -106,6 +106,15 @@ class ChatTemplate:
         if bare != prompt and BRACKETED.search(lead):
             lead = after_thought(lead)
         return lead if BRACKETED.search(lead) else ""
+
+    @cached_property
+    def header_behind(self) -> str:
+        """The header of one more turn that the template writes behind a finished answer, if any."""
+        before, _, behind = self.closed_text(HELLO, "Hi.").partition("Hi.")
+        header, behind = before.rpartition("Hello?")[2].rstrip(), behind.rstrip()
+        starts = (k for k in range(len(behind) + 1) if header.endswith(behind[k:]))
+        shared = behind[next(starts) :].strip()
+        return shared if BRACKETED.search(shared) or HEADING.search(shared) else ""
 
     def ends(self, named: frozenset[int]) -> frozenset[int]:
         """Return the ids that end a reply: those named, the tokenizer's, and the template's own.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from contextlib import suppress
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -108,6 +109,12 @@ class Reader:
     def notes(self) -> tuple[str, ...]:
         """Say what was heard while it was loaded, and where a given template is not read."""
         beyond = rowless(self.reference, self.tokenizer, getattr(self.config, "vocab_size", None))
+        with suppress(ModelError):  # it has no template
+            if header := self.template.header_behind:
+                what = (
+                    f"the chat template writes {header!r} behind an answer, which is scored with it"
+                )
+                beyond = (*beyond, f"{self.reference}: {what}")
         if self.settings.chat_template is None or self.template.source.given:
             return (*self.heard, *beyond)
         line = f"{self.reference}: read in its own chat template, not in that of --chat-template"
