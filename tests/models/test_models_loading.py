@@ -296,3 +296,14 @@ def test_a_tensor_in_two_shards_is_named(tiny, tmp_path):
                 load_weights("x", "classifier", folder, [])
         else:
             load_weights("x", "classifier", folder, [])
+
+
+def test_a_logger_that_somebody_switched_off_is_heard_and_stays_off(tmp_path):
+    logger = logging.getLogger("transformers.some_module")
+    logger.disabled, notes = True, list[str]()
+    try:
+        with listening(notes, "x", tmp_path):
+            logger.warning("the weights are odd")
+        assert logger.disabled and notes == ["x: a library warns: the weights are odd"]
+    finally:
+        logger.disabled = False

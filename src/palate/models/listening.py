@@ -54,25 +54,26 @@ def listening(
     texts: list[str] = []
     ear = logging.Handler(logging.WARNING)
     ear.emit = lambda record: texts.append(record.getMessage())  # type: ignore[method-assign]
-    loggers = [logging.getLogger(library) for library in LIBRARIES]
+    names = {*LIBRARIES, *logging.root.manager.loggerDict}
+    loggers = [logging.getLogger(it) for it in names if it.partition(".")[0] in LIBRARIES]
     # What was warned of once in this process would stay unsaid for the next model.
     getattr(getattr(logging.Logger, "warning_once", None), "cache_clear", lambda: None)()
     with _turn, warnings.catch_warnings(record=True, action="always") as raised:
         disabled = logging.root.manager.disable
-        before = [(it.level, it.handlers, it.propagate) for it in loggers]
+        before = [(it.level, it.handlers, it.propagate, it.disabled) for it in loggers]
         try:
             logging.disable(logging.NOTSET)  # what is refused must not hang on who hears it
             for it in loggers:
                 it.setLevel(logging.WARNING)
-                it.handlers, it.propagate = [ear], False
+                it.handlers, it.propagate, it.disabled = [ear], False, False
             yield texts
         except Exception as error:  # what a broken folder raises is anybody's guess
             raise LoadError(f"{name}: {failed} ({why(error)})") from error
         finally:
             logging.disable(disabled)
-            for logger, (level, handlers, propagate) in zip(loggers, before, strict=True):
-                logger.setLevel(level)
-                logger.handlers, logger.propagate = handlers, propagate
+            for it, (level, *state) in zip(loggers, before, strict=True):
+                it.setLevel(level)
+                it.handlers, it.propagate, it.disabled = state
     texts += [str(it.message) for it in raised if not issubclass(it.category, TIMELESS)]
     for text in texts:
         if not any(re.search(pattern, text) for pattern in HARMLESS):

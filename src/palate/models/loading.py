@@ -6,7 +6,9 @@ name; what libraries warn of becomes a note of the run. No other file calls `fro
 
 from __future__ import annotations
 
-import re
+import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +32,6 @@ LOADERS = {
 }
 TOKENIZERS = ("tokenizer.json", "*.model", "vocab.*", "*.tiktoken", "tekken.json", "*.py", "*.gguf")
 """Files that a tokenizer's vocabulary stands in; a class of its own may have others."""
-REPORTED = re.compile(r"^(\S+)\s*\|\W*(MISSING|UNEXPECTED|MISMATCH)", re.MULTILINE)
-COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def load_part(
@@ -112,10 +112,10 @@ def load_embedder(name: object, folder: Path, notes: list[str], **options: Any) 
             raise ModelError(f"{name}: {where} is a pickle, which palate does not load")
 
     def why(error: Exception) -> str:
-        unfit = (key for key, status in _reported(texts) if status == "MISMATCH")
-        return next((f"{it} has another shape in the weights" for it in unfit), first_line(error))
+        unfit = sorted(it[0] for info in infos for it in info.mismatched_keys)
+        return f"{unfit[0]} has another shape in the weights" if unfit else first_line(error)
 
-    with listening(notes, name, folder, why) as texts:
+    with listening(notes, name, folder, why), _reports() as infos:
         model = SentenceTransformer(
             str(folder),
             local_files_only=True,
@@ -123,16 +123,28 @@ def load_embedder(name: object, folder: Path, notes: list[str], **options: Any) 
             **options,
         )
     body = getattr(model[0], "auto_model", None)
-    for key, status in _reported(texts):
-        lacks = status == "MISSING" and not key.startswith("pooler.")
-        if lacks or (status == "UNEXPECTED" and not is_harmless(body, "encoder", key)):
-            verb = "lack" if lacks else "hold"
+    for info in infos:
+        lacking = sorted(it for it in info.missing_keys if not it.startswith("pooler."))
+        unread = sorted(it for it in info.unexpected_keys if not is_harmless(body, "encoder", it))
+        for verb, key in (*(("lack", it) for it in lacking), *(("hold", it) for it in unread)):
             raise ModelError(f"{name}: the weights {verb} {key}, and its vectors would be others")
     if body is not None:
         account_config(body.config, Path(body.config.name_or_path or folder), name, notes)
     return model
 
 
-def _reported(texts: list[str]) -> list[tuple[str, str]]:
-    reports = [COLOURS.sub("", text) for text in texts if " LOAD REPORT" in text]
-    return [pair for report in reports for pair in REPORTED.findall(report)]
+@contextmanager
+def _reports() -> Iterator[list[Any]]:
+    """Give what transformers reports of each load, which sentence-transformers passes to nobody."""
+    modeling: Any = importlib.import_module("transformers.modeling_utils")
+    plain, infos = modeling.log_state_dict_report, list[Any]()
+
+    def report(*parts: Any, **named: Any) -> None:
+        infos.extend(it for it in (*parts, *named.values()) if hasattr(it, "mismatched_keys"))
+        plain(*parts, **named)
+
+    modeling.log_state_dict_report = report
+    try:
+        yield infos
+    finally:
+        modeling.log_state_dict_report = plain
