@@ -71,9 +71,9 @@ def listening(
             raise LoadError(f"{name}: {failed} ({why(error)})") from error
         finally:
             logging.disable(disabled)
-            for it, (level, *state) in zip(loggers, before, strict=True):
+            for it, (level, handlers, propagate, off) in zip(loggers, before, strict=True):
                 it.setLevel(level)
-                it.handlers, it.propagate, it.disabled = state
+                it.handlers, it.propagate, it.disabled = handlers, propagate, off
     texts += [str(it.message) for it in raised if not issubclass(it.category, TIMELESS)]
     for text in texts:
         if not any(re.search(pattern, text) for pattern in HARMLESS):
