@@ -60,20 +60,22 @@ def listening(
     getattr(getattr(logging.Logger, "warning_once", None), "cache_clear", lambda: None)()
     with _turn, warnings.catch_warnings(record=True, action="always") as raised:
         disabled = logging.root.manager.disable
-        before = [(it.level, it.handlers, it.propagate, it.disabled) for it in loggers]
+        before = [
+            (logger.level, logger.handlers, logger.propagate, logger.disabled) for logger in loggers
+        ]
         try:
-            logging.disable(logging.NOTSET)  # what is refused must not hang on who hears it
-            for it in loggers:
-                it.setLevel(logging.WARNING)
-                it.handlers, it.propagate, it.disabled = [ear], False, False
+            logging.disable(logging.NOTSET)  # what is refused must not hang on who hears logger
+            for logger in loggers:
+                logger.setLevel(logging.WARNING)
+                logger.handlers, logger.propagate, logger.disabled = [ear], False, False
             yield texts
         except Exception as error:  # what a broken folder raises is anybody's guess
             raise LoadError(f"{name}: {failed} ({why(error)})") from error
         finally:
             logging.disable(disabled)
-            for it, (level, handlers, propagate, off) in zip(loggers, before, strict=True):
-                it.setLevel(level)
-                it.handlers, it.propagate, it.disabled = handlers, propagate, off
+            for logger, (level, handlers, propagate, off) in zip(loggers, before, strict=True):
+                logger.setLevel(level)
+                logger.handlers, logger.propagate, logger.disabled = handlers, propagate, off
     texts += [str(it.message) for it in raised if not issubclass(it.category, TIMELESS)]
     for text in texts:
         if not any(re.search(pattern, text) for pattern in HARMLESS):
