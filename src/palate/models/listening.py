@@ -64,7 +64,7 @@ def listening(
             (logger.level, logger.handlers, logger.propagate, logger.disabled) for logger in loggers
         ]
         try:
-            logging.disable(logging.NOTSET)  # what is refused must not hang on who hears logger
+            logging.disable(logging.NOTSET)  # what is refused must not hang on who hears it
             for logger in loggers:
                 logger.setLevel(logging.WARNING)
                 logger.handlers, logger.propagate, logger.disabled = [ear], False, False
