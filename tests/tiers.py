@@ -19,6 +19,7 @@ FULL = {
         "tests/learning/test_learning_train.py",
         "tests/studies/test_studies_ppo.py",
     ),
+    "a conversion of a whole model": ("tests/models/test_models_gguf_documented.py",),
     "the whole source": ("tests/test_module_state.py",),
     "guided writing": (
         "tests/guidance/test_guidance_segments.py",
