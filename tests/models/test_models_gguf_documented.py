@@ -1,4 +1,4 @@
-"""The GGUF file of the documentation, converted anew: every tensor and key of it is accounted for."""
+"""The GGUF file of the documentation, converted anew: all of it is accounted for."""
 
 from __future__ import annotations
 
