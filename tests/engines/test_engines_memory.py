@@ -14,10 +14,8 @@ from palate.specs import Reference
 model, dtype = sys.argv[1:]
 settings = Settings(dtype=dtype, batch_tokens=512)
 # Much is held and little is computed: processors that only emulate half precision are slow.
-random_model.SHAPES["wide"] = {
-    "hidden_size": 128, "intermediate_size": 1024, "num_hidden_layers": 12, "head_dim": 128,
-    "num_attention_heads": 4, "num_key_value_heads": 4, "vocab_size": 49152,
-}
+random_model.FIELDS += ("head_dim",)
+random_model.SHAPES["wide"] = (128, 1024, 12, 4, 4, 49152, 128)
 
 def peak():
     fields = dict(line.split(":", 1) for line in open("/proc/self/status"))
