@@ -51,7 +51,7 @@ check: $(VENV)/.dev ## Lint, types, import floors, length of files, words
 	$(BIN)/python tests/glossary.py
 
 bench: $(VENV)/.local ## Print speed as ratios measured in one process
-	$(BIN)/palate bench
+	$(BIN)/python tools/bench.py
 
 docs: $(VENV)/.dev ## Run every command and block of the documentation that needs no model
 	$(BIN)/python -m pytest README.md CONTRIBUTING.md docs

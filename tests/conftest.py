@@ -13,6 +13,9 @@ import pytest
 from hypothesis import find, settings
 from hypothesis import strategies as st
 
+from command_line import Palate
+from command_line import palate as typed
+
 ROOT = Path(__file__).resolve().parent.parent
 
 # The machines that run the tests are shared: how long an example takes says nothing.
@@ -39,6 +42,23 @@ def tiny(tmp_path_factory):
     """Tiny random models by architecture, each built once in a session."""
     tiny_models = pytest.importorskip("tiny")
     return tiny_models.Tiny(tmp_path_factory.mktemp("tiny"))
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep what is computed in a folder of the test's own."""
+    monkeypatch.setenv("PALATE_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def palate(tmp_path: Path) -> Palate:
+    """Run a command in the test's folder: its code, what it printed, its errors on one line."""
+
+    def run(*words: object) -> tuple[int, str, str]:
+        done = typed(*words, cwd=tmp_path, COLUMNS="400")
+        return done.returncode, done.stdout, " ".join(done.stderr.split())
+
+    return run
 
 
 @pytest.fixture(scope="session")

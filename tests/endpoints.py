@@ -6,33 +6,40 @@ import asyncio
 import json
 import selectors
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
-from palate.engines import Ask, Reply
-from palate.engines.http import (
+from palate.engines import (
+    Ask,
+    ChatEndpoint,
     Clock,
     HttpClient,
     HttpRequest,
     HttpResponse,
     HttpSettings,
+    Reply,
+    ReplyCache,
     body_of,
 )
+from palate.records import Message
 from palate.session import Session
 
 URL = "http://127.0.0.1:9/v1"
+NO_HEADERS: dict[str, str] = {}
 
 
 class Loopback:
     """Serves `answer(path, body) -> (status, JSON)` for as long as the context is open.
 
     An iterator in place of the JSON is a stream of events: its pieces are sent as they come.
+    Headers may follow: with a `Content-Length` of their own, a reply can be cut short.
     """
 
     def __init__(
-        self, answer: Callable[[str, Any], tuple[int, Any]], models: list[str] | None = None
+        self, answer: Callable[[str, Any], tuple[Any, ...]], models: list[str] | None = None
     ) -> None:
         self.seen: list[tuple[str, Any]] = []
         self.listed: list[str] = []
@@ -49,8 +56,7 @@ class Loopback:
                 body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
                 outer.seen.append((self.path, body))
                 outer.headers.append(dict(self.headers))
-                status, said = answer(self.path, body)
-                self.reply(status, said)
+                self.reply(*answer(self.path, body))
 
             def do_GET(self) -> None:
                 outer.listed.append(self.path)
@@ -58,15 +64,19 @@ class Loopback:
                 names = [{"id": name} for name in models or ()]
                 self.reply(200 if there else 404, {"data": names} if there else {})
 
-            def reply(self, status: int, said: Any) -> None:
+            def reply(
+                self, status: int, said: Any, headers: Mapping[str, str] = NO_HEADERS
+            ) -> None:
                 self.send_response(status)
                 if isinstance(said, Iterator):
                     self.stream(said)
                     return
-                text = (said if isinstance(said, str) else json.dumps(said)).encode()
-                self.send_header("Content-Length", str(len(text)))
+                text = said if isinstance(said, str | bytes) else json.dumps(said)
+                sent = text if isinstance(text, bytes) else text.encode()
+                for name, value in {"Content-Length": str(len(sent)), **headers}.items():
+                    self.send_header(name, value)
                 self.end_headers()
-                self.wfile.write(text)
+                self.wfile.write(sent)
 
             def stream(self, pieces: Iterator[str]) -> None:
                 self.send_header("Content-Type", "text/event-stream; charset=utf-8")
@@ -85,7 +95,7 @@ class Loopback:
 
         class Quiet(ThreadingHTTPServer):
             daemon_threads = True
-            request_queue_size = 64
+            request_queue_size = 256
 
             def handle_error(self, *args: object) -> None:
                 pass
@@ -125,15 +135,17 @@ class FunctionWire:
 
 
 class FastClock(Clock):
-    """Lets no time pass but what is waited for."""
+    """Lets no time pass but what is waited for, and writes that down."""
 
     def __init__(self) -> None:
         self.time = 0.0
+        self.slept: list[float] = []
 
     def now(self) -> float:
         return self.time
 
     async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
         self.time += seconds
         await asyncio.sleep(0)
 
@@ -209,8 +221,30 @@ def run_virtually(
         return runner.run(everything())
 
 
+def ask(text: str = "A?", max_tokens: int = 8, **more: Any) -> Ask:
+    return Ask((Message(role="user", content=text),), max_tokens, **more)
+
+
+def one_reply(endpoint: ChatEndpoint, text: str = "A?", **more: Any) -> Reply:
+    ((position, reply),) = endpoint.ask([ask(text, **more)])
+    assert position == 0
+    return reply
+
+
+def chat_at(
+    there: Loopback, cache: Path | None = None, *, clock: Clock | None = None, ledger: Any = None,
+    **settings: Any,
+) -> ChatEndpoint:  # fmt: skip
+    """Return the chat endpoint at a loopback, tried twice; with a cache it keeps replies."""
+    made = HttpSettings(**{"model": "m", "base_url": f"{there.url}/v1", "retries": 1, **settings})
+    replies = None if cache is None else ReplyCache(cache)
+    return ChatEndpoint(made, replies=replies, clock=clock, ledger=ledger)
+
+
 class ScriptedChat:
     """A chat endpoint without a network: each reply is a function of its request."""
+
+    client = SimpleNamespace(notes=(), replies=None)
 
     def __init__(self, answer: Callable[[Ask], Reply]) -> None:
         self.answer = answer

@@ -1,4 +1,4 @@
-"""A hub of data sets on this machine, and programs that read from it."""
+"""A hub of data sets or models on this machine, and programs that read from it."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ OLDER = "fedcba9876543210fedcba9876543210fedcba98"
 class Hub(ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self, folder: Path, repository: str, down: bool = False) -> None:
-        self.folder, self.repository, self.down = folder, repository, down
+    def __init__(
+        self, folder: Path, repository: str, kind: str = "datasets", down: bool = False
+    ) -> None:
+        self.folder, self.repository, self.kind, self.down = folder, repository, kind, down
         self.asked: list[str] = []
         super().__init__(("127.0.0.1", 0), Routes)
 
@@ -51,7 +53,8 @@ class Routes(BaseHTTPRequestHandler):
         self.server.asked.append(f"{self.command} {self.path}")
         revisions = {"main": COMMIT, "v1": OLDER, COMMIT: COMMIT, OLDER: OLDER}
         repository, folder = self.server.repository, self.server.folder
-        info, files = f"/api/datasets/{repository}/revision/", f"/datasets/{repository}/resolve/"
+        within = f"/{self.server.kind}/{repository}"
+        info, files = f"/api{within}/revision/", f"{within.removeprefix('/models')}/resolve/"
         path = self.path.split("?")[0]
         if self.server.down:
             self.answer(503, b"out to lunch")
@@ -61,6 +64,11 @@ class Routes(BaseHTTPRequestHandler):
             siblings = [{"rfilename": name} for name in names]
             body = json.dumps({"id": repository, "sha": commit, "siblings": siblings}).encode()
             self.answer(200, body, Content_Type="application/json")
+        elif path.startswith(f"/api{within}/tree/"):
+            found = [p for p in folder.rglob("*") if p.is_file()]
+            tree = [{"type": "file", "path": str(p.relative_to(folder)), "oid": p.name,
+                     "size": p.stat().st_size} for p in found]  # fmt: skip
+            self.answer(200, json.dumps(tree).encode(), Content_Type="application/json")
         elif path.startswith(files):
             commit, _, name = path.removeprefix(files).partition("/")
             file = folder / name
@@ -77,9 +85,9 @@ class Routes(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serving(folder: Path, repository: str) -> Iterator[Hub]:
+def serving(folder: Path, repository: str, kind: str = "datasets") -> Iterator[Hub]:
     """Serve the files of a folder as a repository, at two commits."""
-    server = Hub(folder, repository)
+    server = Hub(folder, repository, kind)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
     try:
@@ -90,7 +98,7 @@ def serving(folder: Path, repository: str) -> Iterator[Hub]:
         thread.join()
 
 
-def read_by(script: str, url: str, home: Path, *arguments: str | None) -> list[dict[str, Any]]:
+def read_by(script: str, url: str, home: Path, *arguments: str | None, **env: str) -> list[Any]:
     """Run a script that is given arguments as JSON; return the lines of JSON that it prints."""
     # huggingface_hub reads HF_ENDPOINT when it is imported, so each look is a process of its own.
     environment = {
@@ -99,7 +107,7 @@ def read_by(script: str, url: str, home: Path, *arguments: str | None) -> list[d
     }  # fmt: skip
     environment |= {
         "HF_ENDPOINT": url, "HF_HOME": str(home), "HF_HUB_DISABLE_TELEMETRY": "1",
-        "HF_HUB_DISABLE_PROGRESS_BARS": "1", "NO_PROXY": "127.0.0.1",
+        "HF_HUB_DISABLE_PROGRESS_BARS": "1", "NO_PROXY": "127.0.0.1", **env,
     }  # fmt: skip
     done = subprocess.run(
         [sys.executable, "-c", script, json.dumps(arguments)],

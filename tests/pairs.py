@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
-from palate.answers import Samples
-from palate.answers.scores import SampleScores, score_samples
+from palate.answers import Samples, SampleScores, score_samples
 from palate.benchmarks import Dataset
-from palate.evaluation import Work
+from palate.contexts import build_context
+from palate.evaluation import ContextRows, Work, make_rows
 from palate.records import Gold, PreferencePair, Settings
 from palate.scorers import build_scorer
-from palate.session import Session
+from palate.session import Session, default_session
 
 GOLD = {
     "rubric_aspects": "aspects", "narrative": "narrative", "reference": "reference",
@@ -23,6 +24,14 @@ def pair_of(**fields: Any) -> PreferencePair:
     gold = {GOLD[name]: fields.pop(name) for name in GOLD if name in fields}
     gold["ratings"] = fields.pop("chosen_rating", None), fields.pop("rejected_rating", None)
     return PreferencePair(**fields, gold=Gold(**gold))
+
+
+def rows_of(
+    pairs: Dataset | Iterable[Any], context: Any = "none", seed: int = 0, **more: Any
+) -> ContextRows:
+    """Return rows of a dataset, or of these pairs, under a context or what its spec names."""
+    data = pairs if isinstance(pairs, Dataset) else Dataset("made", tuple(pairs))
+    return make_rows(data, build_context(context, default_session()), seed=seed, **more)
 
 
 def register(monkeypatch: Any, **scorers: Any) -> None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
 
-from palate.learning.p_dpo import PersonalPolicy, PreferenceOptions, train_p_dpo
+from palate.learning import PersonalPolicy, PreferenceOptions, train_p_dpo
 from palate.prompts import render
 from palate.records import Choice, Slate
 from palate.specs import Reference
+from tasks import task
 from tiny import ENDS_WITH_EOS
 
 TOKENS = 3
@@ -31,10 +33,8 @@ def untrained(tiny: Any, folder: Path, **options: Any) -> tuple[PersonalPolicy, 
 
     base = tiny.model(template=ENDS_WITH_EOS)
     given = PreferenceOptions(**{"tokens": TOKENS, **options})
-    train_p_dpo(
-        {"somebody": [choice(0)]}, Reference.parse(base), folder, options=given, steps=0,
-        dtype="float32", device="cpu",
-    )  # fmt: skip
+    how = {"steps": 0, "dtype": "float32", "device": "cpu", **asdict(given)}
+    train_p_dpo({"somebody": [choice(0)]}, task((), Reference.parse(base), folder, **how))
 
     def adapted() -> Any:
         torch.manual_seed(3)

@@ -9,6 +9,7 @@ SOURCE = TESTS.parent / "src" / "palate"
 WITHOUT_DOOR = {
     "cli": "each command is a file that the command line loads when it is asked for",
     "reports": "each kind is a file that is loaded when a result of that kind is shown",
+    "uses": "each use is a file that is loaded when its function is called for",
     "scorers": "each scorer is a file that is loaded when its name is asked for",
 }
 

@@ -83,6 +83,6 @@ def test_a_use_of_forty_lines_is_right_kept_read_back_and_predicted(use, tmp_pat
     assert "the surer half" in str(result)
     assert use["Sure"].read(result.folder) == result
     assert len(list(result.records())) == len(scorers) * len(result.rows)
-    found = palate.validity([*runs, result], ["accuracy"], root=None).summary
+    found = palate.validity([*runs, result], root=None).summary
     (of,) = {coefficient.downstream for coefficient in found.coefficients}
     assert (of.quality, of.rated) == ("accuracy", "surer half")

@@ -21,10 +21,10 @@ import palate
 from palate.answers import Sample, Samples
 from palate.errors import PalateError
 from palate.files import whole_file, whole_folder, write_json, write_whole
-from palate.learning.personal import PersonalModel, UserStates
-from palate.reports.page.writing import write_page
-from palate.reports.pictures import panels
-from palate.reports.pictures import save as save_picture
+from palate.learning import PersonalModel, UserStates
+from palate.reports.page import write_page
+from palate.reports.parts import panels
+from palate.reports.parts import save as save_picture
 from palate.stores import Documents
 
 SOURCE = Path(__file__).parents[1] / "src" / "palate"
@@ -218,15 +218,15 @@ def test_a_folder_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
 
 WRITER = "files.py"
 ELSEWHERE = {
-    "learning/recipes/saving.py: save_pretrained": "in a new folder, which appears whole",
+    "learning/recipes.py: save_pretrained": "in a new folder, which appears whole",
     "models/gguf.py: save_pretrained": "in a new folder, which appears whole",
-    "runs/journal.py: open": "an append-only journal, cut back to its last whole batch",
-    "runs/lock.py: open": "an empty file that is locked",
+    "runs/journal.py: open": "append-only, cut back to its last whole batch; an empty file to lock",
+    "serve/feedback.py: fdopen": "the same file",
     "serve/feedback.py: open": "append-only lines, cut back to the last whole one",
-    "stores/documents.py: touch": "an empty file that tells whether the folder can be written",
-    "stores/vectors.py: open": "append-only tables, cut back to the last whole row; their lock",
-    "trainers/log.py: SummaryWriter": "TensorBoard appends to its own file",
-    "trainers/log.py: open": "append-only lines, cut back where a run goes on",
+    "stores.py: touch": "an empty file that tells whether the folder can be written",
+    "stores.py: open": "append-only tables, cut back to the last whole row; their lock",
+    "trainers/training.py: SummaryWriter": "TensorBoard appends to its own file",
+    "trainers/training.py: open": "append-only lines, cut back where a run goes on",
 }
 """Who else writes files, and why the writer is not for them."""
 NAMES = {

@@ -10,19 +10,19 @@ import pytest
 
 SRC = Path(__file__).resolve().parents[1] / "src" / "palate"
 ALLOWED = {
-    "session/default.py: global _default": "the one session of a program that names none",
-    "session/default.py: _lock is a Lock": "several threads that ask for it first get one",
-    "engines/local/attention.py: _now is a local": (
+    "session.py: global _default": "the one session of a program that names none",
+    "session.py: _lock is a Lock": "several threads that ask for it first get one",
+    "engines/local_attention.py: _now is a local": (
         "transformers calls attention by a name, so a pass hands its layout over by thread"
     ),
-    "engines/local/attention.py: _now is changed": "by the same hand-over",
-    "trainers/algorithms/trl_hooks.py: fused_head is changed": (
+    "engines/local_attention.py: _now is changed": "by the same hand-over",
+    "trainers/trl_hooks.py: fused_head is changed": (
         "TRL's own module decides what its head reads; it is put back after training"
     ),
-    "models/listening.py: _turn is a RLock": (
+    "models/runtime.py: _turn is a RLock": (
         "warnings and loggers are the whole process's, so one load is listened to at a time"
     ),
-    "learning/solvers/threads.py: _limited is a Lock": (
+    "learning/solvers.py: _limited is a Lock": (
         "BLAS has one number of threads for the whole process, so one caller at a time sets it"
     ),
     "__init__.py: globals()": (
@@ -30,23 +30,23 @@ ALLOWED = {
     ),
 }
 CACHED = {
-    "engines/text/marks.py: _dropped": "ids of a tokenizer and its size",
-    "retrieval/ordering.py: _import_bm25s": "an import",
+    "engines/template_source.py: _dropped": "ids of a tokenizer and its size",
+    "retrieval.py: _import_bm25s": "an import",
     "models/runtime.py: import_torch": "an import",
     "models/runtime.py: import_transformers": "an import",
-    "learning/recipes/user_tokens.py: _user_tokens": "a class, made where torch is there",
-    "trainers/export/writing.py: _environment": "templates, which come with palate",
+    "learning/personal_policy.py: _user_tokens": "a class, made where torch is there",
+    "trainers/export.py: _environment": "templates, which come with palate",
     "prompts/rendering.py: _environment": "templates, which come with palate",
     "prompts/rendering.py: about": "texts of texts",
-    "specs/registry.py: _registered": "entry points, of what is installed where",
-    "reports/html.py: _environment": "templates, which come with palate",
-    "study/pages/markdown.py: _parser": "a parser of Markdown, with one setting",
-    "html/templates.py: colours": "a style sheet, which comes with palate",
-    "contexts/examples.py: _plain": "texts of texts",
+    "specs.py: _registered": "entry points, of what is installed where",
+    "reports/table.py: _environment": "templates, which come with palate",
+    "study/page_rendering.py: _parser": "a parser of Markdown, with one setting",
+    "html.py: colours": "a style sheet, which comes with palate",
+    "marks.py: prompt_end": "where a prompt ends",
+    "contexts/recorded.py: _plain": "texts of texts",
     "records/dates.py: read_date": "instants of texts",
-    "selfcheck/trials.py: hash_of": "hashes of texts",
-    "quality/ngrams.py: _latest_characters": "counts of one text",
-    "metrics/ranks/null_distribution.py: all_orders": "an array of a number, changed by nobody",
+    "quality/overlap.py: _latest_characters": "counts of one text",
+    "metrics/ranks.py: all_orders": "an array of a number, changed by nobody",
 }
 """Caches that outlive a call, each of a function of its arguments, and what they hold."""
 
@@ -200,7 +200,7 @@ def test_caches_that_outlive_a_call_are_of_functions_of_their_arguments() -> Non
 
 def test_one_place_reads_the_base_url_of_a_spec() -> None:
     assert [path for path, source in modules() if reads_base_url(source)] == [
-        "engines/http/settings.py"
+        "engines/http_requests.py"
     ]
 
 

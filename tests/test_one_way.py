@@ -28,7 +28,7 @@ def callers(called: str, rooms: tuple[str, ...] = ()) -> set[str]:
     ("called", "rooms", "places"),
     [
         ("Manifest", (), set()),  # `Manifest.of` alone makes one
-        ("holm", (), {"runs/holm.py"}),
+        ("holm", (), {"runs/summary.py"}),
         ("Units.of", ("uses", "validity", "reports"), {"uses/units.py"}),
         ("Clusters.of", ("uses", "validity", "reports"), {"uses/units.py"}),
     ],
@@ -38,4 +38,4 @@ def test_it_is_done_in_one_place(called: str, rooms: tuple[str, ...], places: se
 
 
 def test_the_check_sees_a_call() -> None:
-    assert "uses/best_of_n/best_of_n.py" in callers("Manifest.of")
+    assert "uses/result.py" in callers("Manifest.of")

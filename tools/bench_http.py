@@ -47,11 +47,7 @@ class HttpBench:
 
 
 def bench_http(
-    scorer: str = "rating",
-    *,
-    responses: int = 12_800,
-    latency: float = 0.05,
-    concurrency: int = 64,
+    scorer: str = "rating", *, responses: int = 12_800, latency: float = 0.05, concurrency: int = 64
 ) -> HttpBench:
     """Score responses through a scorer on a server with a fixed latency, two to a slate."""
     slates = [_slate(k) for k in range(responses // 2)]

@@ -20,14 +20,14 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import numpy as np
+from bench_work import PREFIX
 from served_scorer import ServedScorer, Turn
 from server_process import served
 
-from palate.bench.random_model import PREFIX
 from palate.cli.console import show
 from palate.errors import UsageError
-from palate.learning.recipes.base import load_base
-from palate.learning.recipes.saving import named, save
+from palate.learning.fitting import load_base
+from palate.learning.recipes import named, save
 from palate.models import choose_device, choose_dtype, resolve
 from palate.records import Progress, Settings
 from palate.reports import Form, Table

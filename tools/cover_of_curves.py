@@ -18,8 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from palate.metrics import Estimate
-from palate.metrics.selection import BestOfPoint, best_of_curve
+from palate.metrics import BestOfPoint, Estimate, best_of_curve
 from palate.reports import Form, Table, render
 
 Doubles = Any

@@ -20,7 +20,7 @@ from shared_designs import Design, planted_design
 from shared_scorers import Shares, World, effects
 
 from palate.metrics import Equivalence, clustered_mean, equivalence
-from palate.metrics.equivalence import MARGIN
+from palate.metrics.estimates import MARGIN
 from palate.reports import Form, Table, render
 from palate.seeding import rng
 

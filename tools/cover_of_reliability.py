@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from palate.metrics import Clusters
-from palate.metrics.ranks import Reliability, reliability
+from palate.metrics import Clusters, Reliability, reliability
 from palate.reports import Form, Table, render
 
 PLANTED = (0.3, 0.6, 0.9)

@@ -35,9 +35,8 @@ from palate.comparison.paired import BY_USER, method_of
 from palate.errors import PalateError
 from palate.metrics import Clusters, Estimate, clustered_mean, sign_flip_test
 from palate.metrics.arrays import FloatArray
-from palate.metrics.clusters import Columns, parts_of
+from palate.metrics.clusters import Columns, jackknife, parts_of, ratio
 from palate.metrics.estimates import ROUNDING, interval
-from palate.metrics.jackknife import jackknife, ratio
 from palate.reports import Form, Table, render
 from palate.seeding import rng
 
@@ -99,8 +98,7 @@ class ManyMeans:
         variances = [None] * means.size if whole else self.variances(apart).tolist()
         return [
             interval(
-                mean, replace(self.spread, variance=variance, constant=same),
-                n=self.n, n_units=self.clusters.n_users, null=null, bounds=bounds,
+                mean, replace(self.spread, variance=variance, constant=same), null, bounds
             )
             for mean, variance, same in zip(
                 means.tolist(), variances, constant.tolist(), strict=True

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from own_text_memory import WORDS, peak_mib
 
-from palate.construction.sources import open_source
+from palate.construction.question_sources import open_source
 
 POST_WORDS, ANSWERS, PARTNERS = 200, 2, 500
 POSTS_PER_USER = 20

@@ -11,8 +11,10 @@ $PALATE_DATA. The older commit's results stay in the folder and are not computed
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -20,6 +22,7 @@ import tempfile
 import time
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -34,6 +37,20 @@ GRID = (*THREE, "-c", "rubric")
 LIKELIHOOD = ("-s", f"likelihood:{SMOLLM}")
 JUDGE = ("-s", f"judge:{SMOLLM}?verdict=logits")
 POLICY = f"{SMOLLM}?max_tokens=40"
+ANSWERS = """
+import hashlib, json, pathlib
+with open("answers.jsonl", "w") as out:
+    for line in pathlib.Path("made/study/exports/items.jsonl").read_text().splitlines():
+        row = json.loads(line)
+        k = int(hashlib.sha256((row["rater"] + row["item"]).encode()).hexdigest(), 16)
+        rated = {"left": k % 5 + 1, "right": k // 5 % 5 + 1}
+        aspects = ("correctness", "relevance", "helpfulness") if row["asks"] == "better" else ()
+        answer = {"rater": row["rater"], "item": row["item"],
+                  "choice": "right" if k % 3 else "left", "ratings": dict.fromkeys(aspects, rated),
+                  "date": "2026-01-01T00:00:00+00:00", "seconds": k % 50 + 1}
+        out.write(json.dumps(answer) + chr(10))
+"""
+"""Answers to every item of a study, by a hash of rater and item."""
 
 COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
     "tasting": (
@@ -89,8 +106,52 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
          "-s", f"autoregressive:{SMOLLM}", "--method", "genarm", "-c", "profile:2",
          "-c", "stranger:2", "-q", f"coverage:{MINILM}", "--contrast", "--format", "json"),
     ),
+    "written": (
+        ("evaluate", "-b", "tasting", "-s", "random", "-s", "longest", "-s", "shortest",
+         "-s", f"similarity:{MINILM}", "-c", "none", "-c", "profile:5", "-c", "stranger:5"),
+        ("compare", "runs"),
+        ("compare", "runs", "--format", "json"),
+        ("verify", "runs"),
+        ("report", "runs", "-o", "made/page.html", "-b", "tasting", "--texts",
+         "--figures", "made/figures"),
+        ("export", "rewardbench", "-b", "tasting", "-c", "none", "-c", "profile:2",
+         "-o", "made/rewardbench.jsonl"),
+        *(("export", "--to", trainer, "-b", "tasting", "-p", SMOLLM, "-s", "longest",
+           "-c", "profile:2", "-o", f"made/{trainer}") for trainer in ("trl", "verl", "openrlhf")),
+        ("score", "-b", "tasting", "-s", f"similarity:{MINILM}", "-c", "profile:2",
+         "-o", "made/scores.jsonl"),
+        ("evaluate", "-b", "tasting", "-s", "precomputed:made/scores.jsonl", "-c", "profile:2"),
+        ("evaluate", "-b", "tasting", "-s", "longest", "-c", "none", "--details"),
+        ("show", "-b", "tasting", "-s", f"likelihood:{SMOLLM}", "-c", "profile:2"),
+        ("list",),
+    ),
+    "files": (
+        *(("data", file) for file in ("tasting", ARGUMENTS, ACCEPTED)),
+        *(("audit", "-b", file) for file in ("tasting", ACCEPTED)),
+        ("audit", "-b", ARGUMENTS, "--format", "json"),
+        ("evaluate", "-b", ACCEPTED, "-s", "longest", "-c", "none", "--by", "user"),
+        ("python", "{tree}/tools/layouts.py"),
+    ),
+    "built": (
+        ("build", "own-text", "{data}/quantumcomputing_dump", "--layout", "stackexchange",
+         "-o", "made/own.jsonl.gz", "--root", "runs"),
+        ("python", "{tree}/tools/planted_build.py", "--each", "3", "--good", "10",
+         "--noise", "200"),
+        ("study", "plan", "-b", "tasting", "-o", "made/study", "--raters", "15"),
+        ("study", "export", "made/study", "--items"),
+        ("python", "-c", ANSWERS),
+        ("study", "import", "made/study", "answers.jsonl"),
+        ("study", "status", "made/study"),
+        ("agreement", "made/study", "-o", "runs"),
+        ("study", "export", "made/study"),
+    ),
 }  # fmt: skip
 """By name, the commands whose results are compared."""
+
+WHOLE = ("written", "files", "built")
+"""Sets of which all that is printed, and every file below `made`, is compared as well."""
+MOVES = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d[\d:.+Z]*|\b\d+(\.\d+)? (s|ms|minutes)\b")
+"""What is another at every call: times."""
 
 Document = Any
 """What `json.loads` gives."""
@@ -177,7 +238,7 @@ class Tree(NamedTuple):
             shutil.rmtree(part, ignore_errors=True)
             part.mkdir(parents=True)
             archive = subprocess.run(
-                ["git", "archive", commit, "src", "pyproject.toml"],
+                ["git", "archive", commit, "src", "tools", "tests", "pyproject.toml"],
                 cwd=ROOT, check=True, capture_output=True,
             ).stdout  # fmt: skip
             subprocess.run(["tar", "-x", "-C", str(part)], input=archive, check=True)
@@ -189,8 +250,9 @@ class Tree(NamedTuple):
     def of_working_tree(cls, folder: Path) -> Tree:
         """Copy the working tree; what an earlier call computed goes."""
         shutil.rmtree(folder, ignore_errors=True)
-        shutil.copytree(ROOT / "src", folder / "source" / "src",
-                        ignore=shutil.ignore_patterns("__pycache__", "*-info"))  # fmt: skip
+        for name in ("src", "tools", "tests"):
+            shutil.copytree(ROOT / name, folder / "source" / name,
+                            ignore=shutil.ignore_patterns("__pycache__", "*-info"))  # fmt: skip
         shutil.copy(ROOT / "pyproject.toml", folder / "source")
         _describe(folder / "source")
         return cls(folder)
@@ -209,9 +271,12 @@ class Tree(NamedTuple):
         }
         data = str(Path(os.environ.get("PALATE_DATA", "../data")).resolve())
         for number, command in enumerate(COMMANDS[name]):
-            words = [word.replace("{data}", data) for word in command]
-            if words[0] != "train":
+            tree = str(self.folder / "source")
+            words = [word.replace("{data}", data).replace("{tree}", tree) for word in command]
+            if words[0] not in ("train", "python") and name not in WHOLE:
                 words += ["-o", "runs", "--dtype", "float32"]
+            elif words[0] == "evaluate":
+                words += ["-o", "runs"]
             self._palate(words, folder / f"{number}", environment)
         (folder / "ended").touch()
 
@@ -222,10 +287,11 @@ class Tree(NamedTuple):
             f"import palate; assert palate.__file__.startswith({str(source)!r}); "
             "from palate.cli import main; main()"
         )
+        called = words[1:] if words[0] == "python" else ["-c", command, *words]
         printed, errors = output.with_suffix(".out"), output.with_suffix(".err")
         begun = time.monotonic()
         with printed.open("w") as out, errors.open("w") as err:
-            done = subprocess.run([sys.executable, "-c", command, *words], cwd=output.parent,
+            done = subprocess.run([sys.executable, *called], cwd=output.parent,
                                   env=environment, stdout=out, stderr=err, check=False)  # fmt: skip
         seconds = time.monotonic() - begun
         sys.stderr.write(f"{self.folder.name}: {seconds:4.0f} s  palate {' '.join(words)[:80]}\n")
@@ -252,6 +318,38 @@ def compared(old: Path, new: Path, renames: Renames) -> Iterator[tuple[str, Diff
             same = first["schema"] == second["schema"]
             table = renames.within_one_format() if same else renames
             yield f"output {printed.stem}", _document(first, second, "output", table, "")
+        elif new.name in WHOLE:
+            yield f"output {printed.stem}", _text(*map(_plain, text, (old, new)))
+    for file in sorted(old.glob("made/**/*")):
+        other = new / file.relative_to(old)
+        if file.suffix in {".sqlite", ".pdf"} or not file.is_file():
+            continue
+        label = f"file {file.relative_to(old)}"
+        if not other.is_file():
+            yield label, Difference("exists", "yes", "no")
+        else:
+            yield label, _text(_plain(_read(file), old), _plain(_read(other), new))
+
+
+def _read(file: Path) -> str:
+    data = file.read_bytes()
+    data = gzip.decompress(data) if file.suffix == ".gz" else data
+    return data.decode("utf-8", "replace")
+
+
+def _plain(text: str, results: Path) -> str:
+    # Without times, and without the folder in which a commit's commands ran.
+    return MOVES.sub("…", text.replace(str(results.parents[1]), ""))
+
+
+def _text(old: str, new: str) -> Difference | None:
+    if old == new:
+        return None
+    lines = zip_longest(old.splitlines(), new.splitlines(), fillvalue="")
+    where, (first, second) = next((k, both) for k, both in enumerate(lines) if both[0] != both[1])
+    at = next(k for k, (a, b) in enumerate(zip_longest(first, second)) if a != b)
+    begin = max(0, at - 20)
+    return Difference(f"line {where + 1}", first[begin : at + 40], second[begin : at + 40])
 
 
 def _of_run(old: Path, new: Path, renames: Renames) -> Iterator[Difference]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from palate.benchmarks import Dataset, load_benchmark
 from palate.evaluation import history_of
-from palate.learning.personal import fit
+from palate.learning import fit
 from palate.records import PreferencePair, Settings
 from palate.reports import Form, Table, render
 from palate.seeding import rng

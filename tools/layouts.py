@@ -64,6 +64,13 @@ VOTES = (("ann", TEA, GREEN, BLACK, "a"), ("bob", TEA, GREEN, BLACK, "b"),
 """Three votes of two users: one couple, one tie."""
 
 
+VOTED_A = tuple(
+    {"annotator": u, "prompt": TEA, "response_a": GREEN, "response_b": BLACK}
+    for u in ("ann", "bob")
+)
+"""Two rows without a vote."""
+
+
 def user(text: str) -> dict[str, str]:
     """Return a user's message."""
     return {"role": "user", "content": text}
@@ -124,6 +131,9 @@ def scored(u: str, green: float, black: float) -> dict[str, Any]:
 
 def cases() -> Iterator[Case]:
     """Yield every case."""
+    import layouts_public  # which takes this file's forms
+
+    yield from layouts_public.cases()
     yield from messages()
     yield from two_responses()
     yield from many_responses()
@@ -298,18 +308,12 @@ def two_responses() -> Iterator[Case]:
         ),
         THREE,
     )
-    yield Case("label 0/1/2", vote("label", 1, 2, 0), THREE)
-    yield Case(
-        "label as digits of the columns",
-        vote("label", 1, 2, 0, columns=("response1", "response2")),
-        THREE,
-    )
+    yield from _numbers_as_votes()
     yield Case(
         "choice 0/1 of answer_0, answer_1",
         vote("choice", 0, 1, "tie", columns=("answer_0", "answer_1")),
         THREE,
     )
-    yield Case("preference −1/0/1", vote("preference", -1, 1, 0), THREE)
     yield Case(
         "HelpSteer 3",
         votes(
@@ -689,7 +693,7 @@ def refusals() -> Iterator[Case]:
     yield Case(
         "label 0/1 beside a and b",
         vote("label", 1, 0, "tie")[:2],
-        "say what that means with --vote",
+        "say what that means (the first response is",
     )
     yield Case(
         "two columns of who", [{**row, "worker": "w"} for row in rows], "could each be who chose"
@@ -729,6 +733,160 @@ def refusals() -> Iterator[Case]:
     yield Case("ragged CSV", rows, "ragged.csv:3: 6 cells", file="ragged.csv")
     yield Case("a .zst cut short", rows, "cut short", file="cut.jsonl.zst")
     yield Case("a folder of mixed formats", rows, "mixed", file="mixed")
+    yield from _several_votes()
+    yield from _whole_prompts()
+    yield from _posts_in_other_columns()
+    yield from _exports()
+
+
+def _numbers_as_votes() -> Iterator[Case]:
+    """Numbers that mean one thing alone, and those that are refused until they are told."""
+    digits = ("response1", "response2")
+    yield Case("label 1/2 of response1, response2", vote("label", 1, 2, "tie", columns=digits),
+               THREE)  # fmt: skip
+    yield Case("overall_preference −1/0/1", vote("overall_preference", -1, 1, 0), THREE)
+    strong = [{**row, "preference_strength": 2} for row in VOTED_A]
+    yield Case("preference_strength, one half", strong, Read("vote", 2, 2, 0, 0, 0))
+    between = vote("preference", 1.00002, 1.99998, 1.5, columns=("output_1", "output_2"))
+    yield Case("preference 1.0 to 2.0 (Alpaca Eval)", between, THREE)
+    for name, rows, flags in (
+        ("label 0/1/2", vote("label", 1, 2, 0), ["1=first", "2=second", "0=tie"]),
+        ("label 0/1/2 beside digits", vote("label", 1, 2, 0, columns=digits),
+         ["1=first", "2=second", "0=tie"]),
+        ("label 0/1 beside digits", vote("label", 0, 1, "tie", columns=digits),
+         ["0=first", "1=second"]),
+        ("preference −1/0/1", vote("preference", -1, 1, 0), ["-1=first", "0=tie", "1=second"]),
+        ("label 1 alone beside digits",
+         [{**row, "label": 1} for row in vote("x", 1, 1, 1, columns=digits)], ["1=first"]),
+    ):  # fmt: skip
+        yield Case(name, rows, "say what that means (the first response is")
+        told = Read("vote", 3, 2, 0, 0, 0) if flags == ["1=first"] else THREE
+        yield Case(f"{name}, told", rows, told, options={"votes": parse_votes(flags)})
+
+
+def _several_votes() -> Iterator[Case]:
+    """Two columns that may each be the vote."""
+    a = vote("winner", "a", "b", "tie")
+    other = {"a": "b", "b": "a", "tie": "tie"}
+    for name in ("preference", "vote", "label"):
+        alike = [{**row, name: row["winner"]} for row in a]
+        apart = [{**row, name: other[row["winner"]]} for row in a]
+        yield Case(f"winner and {name}, alike", alike, THREE)
+        yield Case(f"winner and {name}, apart", apart, "could each be the vote, and say different")
+        yield Case(f"winner and {name}, told", apart, THREE,
+                   options={"columns": ["winner=winner"]})  # fmt: skip
+        yield Case(f"winner and {name}, the other told", apart, THREE,
+                   options={"columns": [f"winner={name}"]})  # fmt: skip
+    hot = [{k: v for k, v in row.items() if k != "winner"} | {
+        "winner_a": int(row["winner"] == "a"), "winner_b": int(row["winner"] == "b"),
+        "tie": int(row["winner"] == "tie"), "vote": other[row["winner"]]} for row in a]  # fmt: skip
+    yield Case("one-hot and vote, apart", hot, "could each be the vote, and say different")
+    yield Case("one-hot, vote left out", hot, THREE, options={"columns": ["extra=vote"]})
+    yield Case("vote, one-hot passed over", hot, THREE, options={"columns": ["winner=vote"]})
+    yield Case("winner and a label that is no vote", [{**row, "label": "harmless"} for row in a],
+               THREE)  # fmt: skip
+
+
+def _whole_prompts() -> Iterator[Case]:
+    """What stands beside a question is asked too."""
+
+    def pair(u: str, x: str, y: str, **more: Any) -> Mapping[str, Any]:
+        return {"user_id": u, "question": TEA, "chosen": x, "rejected": y, **more}
+
+    def two(name: str, first: object, second: object) -> Rows:
+        return [pair("ann", GREEN, BLACK, **{name: first}), pair("bob", BLACK, GREEN,
+                **{name: second})]  # fmt: skip
+
+    one, turned = Read("contract", 2, 2, 0, 1, 0), Read("contract", 2, 2, 0, 0, 2)
+    for name in ("system", "system_prompt"):
+        yield Case(f"contract with {name}, apart", two(name, "In rhyme.", "In prose."), turned)
+        yield Case(f"contract with {name}, alike", two(name, "In rhyme.", "In rhyme."),
+                   turned._replace(couples=1))  # fmt: skip
+    yield Case("contract with input, apart", two("input", "x", "y"), one._replace(couples=0))
+    yield Case("contract with input, alike", two("input", "x", "x"), one)
+    yield Case("contract with input, empty", two("input", "", ""), one)
+    yield Case("contract with history", two("history", [list(HI)], []), one._replace(
+        couples=0, turns=1))  # fmt: skip
+    yield Case("history as messages", two("history", [user("Hi"), bot("Hello.")], []),
+               one._replace(couples=0, turns=1))  # fmt: skip
+    for name in ("context", "document", "passage", "Background"):
+        yield Case(f"{name}, apart", two(name, "x", "y"), "differs where the question is the same")
+        yield Case(f"{name}, alike", two(name, "x", "x"), one)
+        yield Case(f"{name}, told as input", two(name, "x", "y"), one._replace(couples=0),
+                   options={"columns": [f"input={name}"]})  # fmt: skip
+        yield Case(f"{name}, told as extra", two(name, "x", "y"), one,
+                   options={"columns": [f"extra={name}"]})  # fmt: skip
+    yield Case("input that holds the question", two("input", f"Q: {TEA}", f"Q: {TEA}"),
+               "holds the question and more")  # fmt: skip
+    alpaca = [{"instruction": "Choose.", "input": q, "chosen": x, "rejected": y, "annotator": u}
+              for u, q, x, y in (("ann", TEA, GREEN, BLACK), ("bob", WALK, HILL, SEA))]  # fmt: skip
+    yield Case("Alpaca's instruction and input", alpaca, Read("preference", 2, 2, 0, 0, 0))
+
+
+def _exports() -> Iterator[Case]:
+    """What tools and providers export."""
+    two = choices(lambda u, q, x, y: {"user_id": u, "q": q, "x": x, "y": y})
+    openai = [{"user_id": row["user_id"], "input": {"messages": [user(row["q"])]},
+               "preferred_output": [bot(row["x"])], "non_preferred_output": [bot(row["y"])]}
+              for row in two]  # fmt: skip
+    yield Case("OpenAI's preference file", openai, Read("openai", 2, 2, 0, 1, 0))
+    for names in (("role", "content", "user", "assistant"), ("from", "value", "human", "gpt")):
+        role, content, asks, answers = names
+        factory = [{"user_id": row["user_id"],
+                    "conversations": [{role: asks, content: row["q"]}],
+                    "chosen": {role: answers, content: row["x"]},
+                    "rejected": {role: answers, content: row["y"]}} for row in two]  # fmt: skip
+        yield Case(f"LLaMA-Factory with {role}", factory, Read("llama-factory", 2, 2, 0, 1, 0))
+
+    def task(k: int, q: str, x: str, y: str, **votes: str) -> Mapping[str, Any]:
+        return {"id": k, "data": {"prompt": q, "answer1": x, "answer2": y}, "annotations": [
+            {"id": 10 * k + j, "completed_by": {"id": j, "email": who},
+             "was_cancelled": side == "no", "result": [] if side == "no" else [
+                 {"type": "pairwise", "value": {"selected": side}}]}
+            for j, (who, side) in enumerate(votes.items())]}  # fmt: skip
+
+    tasks = [task(1, TEA, GREEN, BLACK, ann="left", bob="right", cid="no"),
+             task(2, WALK, SEA, HILL, ann="left")]  # fmt: skip
+    yield Case("Label Studio's JSON", tasks, Read("label-studio", 3, 2, 0, 1, 0), file="e.json")
+    chosen = json.loads(json.dumps(tasks).replace('"selected": "left"', '"choices": ["answer1"]')
+                        .replace('"selected": "right"', '"choices": ["answer2"]'))  # fmt: skip
+    yield Case("Label Studio's choices", chosen, Read("label-studio", 3, 2, 0, 1, 0), file="c.json")
+    argilla = [{"id": "t1", "prompt": TEA, "response1": GREEN, "response2": BLACK,
+                "better.responses": ["response1", "response2", "response1"],
+                "better.responses.users": ["ann", "bob", "cid"],
+                "better.responses.status": ["submitted", "submitted", "discarded"]}]  # fmt: skip
+    yield Case("Argilla's records", argilla, Read("argilla", 2, 2, 0, 1, 0))
+    columns = [{"prompt": TEA, "response_a": GREEN, "response_b": BLACK, "annotator_1": "a",
+                "annotator_2": "b", "annotator_3": None}]  # fmt: skip
+    yield Case("a column for each annotator", columns, Read("vote", 2, 2, 0, 1, 0))
+    tree = [{"message_tree_id": "m", "prompt": {"message_id": "m", "role": "prompter", "text": TEA,
+             "replies": [
+                 {"message_id": "a", "role": "assistant", "text": GREEN, "rank": 0, "replies": [
+                     {"message_id": "c", "role": "prompter", "text": WALK, "replies": [
+                         {"message_id": "d", "role": "assistant", "text": SEA, "rank": 1},
+                         {"message_id": "e", "role": "assistant", "text": HILL, "rank": 0}]}]},
+                 {"message_id": "b", "role": "assistant", "text": BLACK, "rank": 1}]}}]  # fmt: skip
+    yield Case("OASST's trees", tree, Read("oasst", 2, 2, 0, 0, 1))
+    capitals = vote("Winner", "a", "b", "tie", who="Annotator", prompt="Prompt",
+                    columns=("Response A", "Response B"))  # fmt: skip
+    yield Case("names in capitals", capitals, THREE)
+
+
+def _posts_in_other_columns() -> Iterator[Case]:
+    """A second file of posts whose columns have other names."""
+    rows = choices(lambda u, q, x, y: {"user_id": u, "question": q, "chosen": x, "rejected": y})
+    for name in ("date", "when", "created_at", "createdAt", "Timestamp", "publish_date"):
+        posts = [{"annotator": "ann", "text": "I like green.", name: "2020-01-01"}]
+        yield Case(f"posts with {name}", rows, Read("contract", 2, 2, 0, 1, 0), posts=posts)
+    both = [{"user_id": "ann", "text": "Hm.", "created_at": "2020", "published_at": "2021"}]
+    yield Case("posts with two dates", rows, "could each be the date", posts=both)
+    yield Case("posts with two dates, told", rows, Read("contract", 2, 2, 0, 1, 0), posts=both,
+               options={"posts_columns": {"date": "created_at"}})  # fmt: skip
+    odd = [{"wer": "ann", "was": "Hm.", "wann": "2020"}]
+    yield Case("posts in another language", rows, "no column of the user", posts=odd)
+    yield Case("posts in another language, told", rows, Read("contract", 2, 2, 0, 1, 0), posts=odd,
+               options={"posts_columns": {"user_id": "wer", "text": "was", "date": "wann"}}
+               )  # fmt: skip
 
 
 def write(rows: Rows, folder: Path, file: str) -> Path:

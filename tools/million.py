@@ -19,9 +19,8 @@ from pathlib import Path
 
 import palate.execution.plan
 from palate.benchmarks import Dataset
-from palate.evaluation import evaluate
+from palate.comparison import evaluate
 from palate.records import Judgement, Post, PreferencePair, ScorerInfo, Scores, Slate
-from palate.runs import Run
 
 USERS = 9_973
 EVERY = 50_000
@@ -93,6 +92,11 @@ class Watch:
         self.points: list[tuple[float, int, int]] = []
         self.last_row = 0.0
 
+    def started_by(self, label: str) -> Watch:
+        """Watch a piece of work."""
+        del label
+        return self
+
     def __call__(self, done: int, total: int) -> None:
         """Take note as a progress callback."""
         if self.points and done - self.points[-1][1] < EVERY and done != total:
@@ -114,8 +118,8 @@ def measured(pair_set: Dataset, args: argparse.Namespace, root: Path) -> dict[st
     for turn in ("first", "again"):
         Path("/proc/self/clear_refs").write_text("5")  # VmHWM starts anew
         watch = Watch(base, args.sum)
-        run: Run = evaluate(
-            pair_set, scorer, args.context, root=root, name="scripted", progress=watch
+        run = evaluate(
+            pair_set, scorer, args.context, root=root, name="scripted", start=watch.started_by
         )
         whole = time.monotonic() - watch.started
         rss = [more for _, _, more in watch.points]

@@ -29,10 +29,11 @@ from typing import Any
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 from palate.benchmarks import Dataset, load_benchmark
+from palate.comparison import evaluate
 from palate.contexts import build_context
-from palate.engines.local import forward, heads, model
-from palate.engines.local.threads import workers
-from palate.evaluation import evaluate, make_rows
+from palate.engines import local_forward, local_model
+from palate.engines.local_threads import workers
+from palate.evaluation import make_rows
 from palate.execution import WorkPlanner
 from palate.models import choose_device, import_torch, import_transformers
 from palate.records import Settings
@@ -168,9 +169,9 @@ def main() -> None:
             plan(given.scorer, given.rows, window)
         return
     inside, loading = Clock(), Clock()
-    forward.forward = inside.around(forward.forward)
-    heads.Head.log_probabilities = inside.around(heads.Head.log_probabilities)  # type: ignore[method-assign]
-    model.LocalModel.__init__ = loading.around(model.LocalModel.__init__)  # type: ignore[method-assign]
+    local_forward.forward = inside.around(local_forward.forward)
+    local_model.Head.log_probabilities = inside.around(local_model.Head.log_probabilities)  # type: ignore[method-assign]
+    local_model.LocalModel.__init__ = loading.around(local_model.LocalModel.__init__)  # type: ignore[method-assign]
     loading.around(import_transformers)()  # libraries are loaded as models are
     with tempfile.TemporaryDirectory() as place:
         file = Path(place, "pairs.jsonl")

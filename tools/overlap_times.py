@@ -18,7 +18,7 @@ import torch
 from torchmetrics.functional.text import chrf_score
 
 from palate.quality import build_quality
-from palate.quality.against_reference import AgainstReference
+from palate.quality.overlap import AgainstReference
 from palate.reports import Form, Table, render
 from palate.session import default_session
 

@@ -30,12 +30,12 @@ from typing import Any, NamedTuple
 
 from palate.benchmarks import Dataset
 from palate.benchmarks.dataset import as_mirrored
-from palate.construction.checks.gap import gap_faults
-from palate.construction.pairs import PairsOptions, build_pairs
+from palate.construction.gap import gap_faults
+from palate.construction.pair_records import PairsOptions
+from palate.construction.pairs import build_pairs
 from palate.evaluation import Work
 from palate.quality import QualityScore
-from palate.quality.metric_base import require_aspects
-from palate.quality.protocol import Need, QuestionResponse
+from palate.quality.measure import Need, QuestionResponse, require_aspects
 from palate.records import Gold, PreferencePair, Question, RubricAspect
 from palate.seeding import unit
 from palate.session import Session

@@ -25,8 +25,8 @@ from typing import NamedTuple
 import numpy as np
 
 from palate.benchmarks import dataset_of
+from palate.comparison import evaluate
 from palate.contexts import build_context
-from palate.evaluation import evaluate
 from palate.records import (
     ContextInput,
     Judgement,
@@ -40,7 +40,7 @@ from palate.records import (
     UserPool,
 )
 from palate.records.questions import Gold, QuestionView
-from palate.reports.alarms import alarms_of
+from palate.reports.verdict import alarms_of
 from palate.runs import load_runs
 from palate.session import default_session
 

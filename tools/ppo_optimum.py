@@ -33,7 +33,7 @@ import transformers
 from ppo_fixed_points import fixed_point
 from ppo_world import GOLD, USERS, Rewards, World, log_probs
 
-from palate.metrics.ranks import kendall_agreement
+from palate.metrics import kendall_agreement
 from palate.reports import Form, Table, render
 from palate.trainers.algorithms import ALGORITHMS, Algorithm, PolicyTraining
 

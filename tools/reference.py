@@ -187,7 +187,8 @@ def python_page() -> str:
     for name, function in functions:
         (node,) = ast.parse(dedent(inspect.getsource(function))).body
         assert isinstance(node, ast.FunctionDef)
-        _with_values(node.args, function.__globals__)
+        _with_shared_options(node.args, function)
+        _with_values(node.args, inspect.unwrap(function).__globals__)
         parts.append(f"\n### {name}\n\n```py\n{_signature(node)}\n```\n")
         parts.append(_prose(inspect.getdoc(function) or ""))
     parts.append("\n## Classes")
@@ -233,6 +234,20 @@ def _signature(node: ast.FunctionDef, *, width: int = WIDTH) -> str:
     if len(short) <= width:
         return short
     return "\n".join((f"{node.name}(", *(f"    {piece}," for piece in pieces), f"){returns}"))
+
+
+def _with_shared_options(arguments: ast.arguments, function: Any) -> None:
+    """Write out what `**options: Unpack[…]` takes, as `checked` does."""
+    if arguments.kwarg is None:
+        return
+    named = {argument.arg for argument in (*arguments.args, *arguments.kwonlyargs)}
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.name not in named and parameter.kind is parameter.KEYWORD_ONLY:
+            annotation = re.sub(r"\b(?:\w+\.)+", "", inspect.formatannotation(parameter.annotation))
+            hint = ast.parse(annotation, mode="eval").body
+            arguments.kwonlyargs.append(ast.arg(parameter.name, hint))
+            arguments.kw_defaults.append(ast.parse(repr(parameter.default), mode="eval").body)
+            arguments.kwarg = None
 
 
 def _with_values(arguments: ast.arguments, names: dict[str, Any]) -> None:

@@ -18,6 +18,10 @@ from pydantic import BaseModel, ConfigDict
 # Before any record is made: the text below a field is its description.
 BaseModel.model_config = ConfigDict(use_attribute_docstrings=True)
 
+from palate.data import Account  # noqa: E402
+
+Account.__pydantic_config__["use_attribute_docstrings"] = True
+
 from palate.comparison import Comparison, Grid  # noqa: E402
 from palate.records import Record  # noqa: E402
 from palate.runs import SCHEMA, Manifest, Result, Tabular  # noqa: E402

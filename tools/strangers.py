@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate.records import Message, Slate, third_users
-from palate.scorers.third_users import may_vote, vote
+from palate.scorers.personal import may_vote, vote
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

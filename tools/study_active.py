@@ -22,8 +22,7 @@ from scipy.special import expit
 
 from palate.benchmarks import Dataset
 from palate.embeddings import Features, build_features, plain_item
-from palate.learning import train
-from palate.learning.personal import PersonalModel
+from palate.learning import PersonalModel, train
 from palate.metrics import Estimate, clustered_mean
 from palate.records import Choice, Settings
 from palate.reports import Form, Table, render
@@ -31,7 +30,7 @@ from palate.seeding import rng
 from palate.session import Session
 from palate.study import ListEntry, Study, StudyItem
 from palate.study.collecting import CollectOptions, choose_next, plan_collection
-from palate.study.store import GivenAnswer
+from palate.study.database import GivenAnswer
 
 Array = Any
 QUESTIONS, HELD_OUT = 380, 114

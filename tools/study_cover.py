@@ -38,7 +38,7 @@ from palate.metrics import Clusters, equivalence_power, rater_agreement
 from palate.reports import Form, Table, render
 from palate.seeding import rng
 from palate.study import DIMENSIONS
-from palate.study.agreement.quality import RatingDifference, equal_quality
+from palate.study.panels import RatingDifference, equal_quality
 
 RATERS, SPREADS = (3, 6, 12, 24), (0.08, 0.3)
 PAIRS, PER_PAIR, MARGIN = 100, 3, 0.25

@@ -18,7 +18,7 @@ import numpy as np
 from palate.reports import Form, Table, render
 from palate.seeding import digest
 from palate.study import AnswerRow
-from palate.study.agreement.retest import retest_report
+from palate.study.agreement import retest_report
 
 DAY = datetime(2026, 1, 1, tzinfo=UTC)
 USERS, PAIRS, LATE = 40, 40, 40

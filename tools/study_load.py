@@ -26,8 +26,8 @@ from urllib.parse import urlencode, urlsplit
 from palate.benchmarks import load_benchmark
 from palate.seeding import unit
 from palate.study import DIMENSIONS, Study
+from palate.study.answers import read_answers
 from palate.study.planning import StudyOptions, plan_study
-from palate.study.store import read_answers
 
 PAUSE = 0.05
 CHOICES = ("a", "b", "same", "skip")

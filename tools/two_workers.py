@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from palate.benchmarks import load_benchmark
-from palate.evaluation import evaluate
+from palate.comparison import evaluate
 from palate.records import Prepared, ScorerInfo, Scores, Settings, Slate
 from palate.scorers import build_scorer
 from palate.session import Session, default_session

@@ -104,7 +104,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def walk(name: str, parameter: str) -> Walk:
     """Return the route of a name in a public function; raises `ValueError` for none."""
+    doors = sorted((SOURCE / PACKAGE).glob("*/__init__.py"))
     imports = read(PACKAGE).imports
+    for door in doors if name not in imports else ():
+        imports = {**read(f"{PACKAGE}.{door.parent.name}").imports, **imports}
     if name not in imports:
         raise ValueError(f"palate has no function {name} (known: {', '.join(sorted(imports))})")
     module, name = _defined(*imports[name])

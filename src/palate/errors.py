@@ -59,6 +59,13 @@ class DataError(UsageError):
         message = f"{where}: {named}{problem}" if where else f"{named}{problem}"
         super().__init__(" ".join(message.splitlines()))
 
+    def at(
+        self, file: Path | str | None = None, line: int | None = None, field: str | None = None
+    ) -> DataError:
+        """Return the same problem at this place; the field stays, unless another is given."""
+        place = None if file is None else str(file)
+        return DataError(self.problem, file=place, line=line, field=field or self.field)
+
 
 class BenchmarkError(UsageError):
     """A benchmark, split or subset that is not there."""

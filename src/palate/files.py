@@ -18,8 +18,8 @@ except ImportError:  # no flock on this system: one writer is trusted, a killed 
     fcntl = None  # type: ignore[assignment]
 
 ENDING = ".partial"
-NAMED = 40
-"""Characters of a file's name that the unfinished file beside it bears, so that both names fit."""
+STEM_LENGTH = 40
+"""Characters of a file's name in that of its temporary file, so that both names fit."""
 
 
 @contextlib.contextmanager
@@ -27,7 +27,7 @@ def whole_file(path: Path, *, sweep: bool = True) -> Iterator[BufferedWriter]:
     """Give the stream of a new file, which takes this path when the block ends well.
 
     A reader of the path sees the old file or the new one, whenever the writer fails or is killed.
-    Where `sweep`, what killed writers of this path left beside it goes. Raises `OSError`.
+    With `sweep`, delete temporary files of dead writers. Raises `OSError`.
     """
     if path.is_symlink():
         path = path.resolve()
@@ -79,13 +79,13 @@ def flock(stream: BinaryIO, *, wait: bool = False) -> None:
 
 
 def _stem(path: Path) -> str:
-    return f".{path.name[:NAMED]}."
+    return f".{path.name[:STEM_LENGTH]}."
 
 
 def _sweep(path: Path) -> None:
-    for left in path.parent.glob(f"{glob.escape(_stem(path))}*{ENDING}"):
+    for unfinished in path.parent.glob(f"{glob.escape(_stem(path))}*{ENDING}"):
         # The lock is refused while the file's writer lives.
-        with contextlib.suppress(OSError), left.open("rb") as stream:
+        with contextlib.suppress(OSError), unfinished.open("rb") as stream:
             flock(stream)
             if fcntl is not None:
-                left.unlink()
+                unfinished.unlink()

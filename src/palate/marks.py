@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import NamedTuple
 
 BRACKETED = re.compile(r"<{1,2}[^<>\s]+>{1,2}|\[{1,2}[^\[\]\s]+\]{1,2}|◁[^◁▷\s]+▷")
@@ -101,6 +102,7 @@ class PromptEnd(NamedTuple):
     """With the thought closed, so that an answer may follow; None for marks that are no row."""
 
 
+@lru_cache(maxsize=16)
 def prompt_end(prompt: str) -> PromptEnd:
     r"""Return where a prompt leaves whoever replies.
 
@@ -134,7 +136,7 @@ def after_thought(reply: str) -> str:
     'B says <think> aloud. Verdict: B'
     """
     rest = reply.lstrip()
-    while end := _end_of_first(rest) or _end_of_unopened(rest):
+    while end := _end_of_first(rest) or _scan(rest)[0]:
         rest = rest[end:].lstrip()
     return (rest if rest == reply.lstrip() else _ANSWER.sub("", rest)).strip()
 
@@ -153,8 +155,17 @@ def _end_of_first(text: str) -> int:
     return 0
 
 
-def _end_of_unopened(text: str) -> int:
-    """Return where the last thought ends that nothing in the text opened; 0 where none does.
+def thought_within(answer: str) -> bool:
+    """Tell whether an answer holds a whole thought: some models think between its sentences.
+
+    >>> thought_within("Let me see. <think>Tea?</think> Tea.")
+    True
+    """
+    return _scan(answer)[1]
+
+
+def _scan(text: str) -> tuple[int, bool]:
+    """Return where the last thought ends that nothing opened, or 0; and whether one is whole.
 
     Servers eat what a prompt opened; an ending in plain words is then no ending.
     """
@@ -166,15 +177,16 @@ def _end_of_unopened(text: str) -> int:
         for match in _matches(pattern, text)
     )
     begun: list[tuple[object, ...]] = []
-    last = 0
+    last, whole = 0, False
     for _, stop, key, is_end in marks:
         if not is_end:
             begun.append(key)
         elif key in begun:
             begun.remove(key)
+            whole = True
         else:
             last = stop
-    return last
+    return last, whole
 
 
 def _matches(pattern: str, text: str, start: int = 0) -> Iterable[re.Match[str]]:
@@ -192,8 +204,8 @@ def thoughts_among(tokens: Iterable[str]) -> frozenset[str]:
     frozenset({'[/THINK]'})
     """
     known, patterns = {*tokens}, [pattern for row in THOUGHTS for pattern in row[:2]]
-    alone = {it for it in known if any(re.fullmatch(each, it, re.I) for each in patterns)}
-    return frozenset(alone | (CHANNELS & known if min(CHANNELS) in known else set()))
+    marks = {token for token in known if any(re.fullmatch(p, token, re.I) for p in patterns)}
+    return frozenset(marks | (CHANNELS & known if min(CHANNELS) in known else set()))
 
 
 def end_at(text: str, stop: int) -> int:

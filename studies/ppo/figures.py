@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 
 from palate.metrics import Estimate, holm, minimum_detectable_effect
 from palate.runs import Run, load_all, load_runs
-from palate.uses import RowFigures
 from palate.uses.best_of_n import BestOfResult
-from palate.uses.ppo import PolicyEvaluation, PolicyTrainingResult, gain_at
+from palate.uses.ppo_result import PolicyEvaluation, PolicyTrainingResult, gain_at
 from studies.ppo.study import BEST_OF, SEEDS, Study
 
 Figures = dict[str, Any]
@@ -52,7 +51,7 @@ def figures_of(root: Path) -> Figures:
     picked = _picked(root / "best-of-n")
     accuracies = _accuracies(root / "evaluate")
     of = next(iter(trained.values()))[0]
-    rows = RowFigures(of.users, of.questions)
+    rows = of.figures
     scorers, gains = [], {}
     for name, results in trained.items():
         trained_on = results[0].summary.trained_on
@@ -76,7 +75,7 @@ def figures_of(root: Path) -> Figures:
     corrected = holm([each["p"] for each in differences])
     for each, p_holm in zip(differences, corrected, strict=True):
         each["p_holm"] = p_holm
-    return {"kl": BEST_OF_KL, "rows": len(of.rows), "users": len({*of.users}),
+    return {"kl": BEST_OF_KL, "rows": len(of.rows), "users": len({row.user for row in of.rows}),
                 "scorers": scorers, "differences": differences}  # fmt: skip
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from palate.reports import Form, Table, render
 from palate.reports.numbers import NONE, p_value, plain, with_interval
-from palate.reports.pictures import panels, save
+from palate.reports.parts import panels, save
 from studies.ppo.figures import Figures, on_curve
 from studies.ppo.study import N
 

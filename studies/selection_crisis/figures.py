@@ -15,13 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from palate.metrics import Estimate, minimum_detectable_effect
-from palate.metrics.ranks import RankAgreement, kendall_agreement
+from palate.metrics import Estimate, RankAgreement, kendall_agreement, minimum_detectable_effect
 from palate.runs import load_all
-from palate.uses import RowFigures
 from palate.uses.best_of_n import BestOfResult
-from palate.uses.decode import DecodeResult, GuidedCell
-from palate.uses.policy_accuracy import PolicyAccuracy
+from palate.uses.decode_result import DecodeResult, GuidedCell
+from palate.uses.policy_curves import PolicyAccuracy
 from studies.selection_crisis.study import IN_CONTEXT
 
 Figures = dict[str, Any]
@@ -109,7 +107,7 @@ def along(result: Figures, guides: Sequence[Figures]) -> list[Figures]:
 def writing(root: Path) -> Iterator[Figures]:
     """Yield what each way of writing is worth to its user, beside the policy alone."""
     plain: BestOfResult = only(root / "plain")
-    rows = RowFigures(plain.users, plain.questions)
+    rows = plain.figures
     alone = _one_answer(plain)
     yield {"way": "the policy alone", "quality": _estimate(rows.mean(alone)),
            "words": _words(root / "plain")}  # fmt: skip

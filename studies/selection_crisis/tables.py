@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from palate.metrics.ranks.agreement import LEAST_SCORERS
+from palate.metrics.ranks import LEAST_SCORERS
 from palate.reports import Form, Table, context_name, render
 from palate.reports.names import short_names
 from palate.reports.numbers import NONE, p_value, plain, with_interval
-from palate.reports.pictures import panels, save
+from palate.reports.parts import panels, save
 from palate.specs import Spec
 from studies.selection_crisis.figures import DECODED, along
 from studies.selection_crisis.study import mirror_image

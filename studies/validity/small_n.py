@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from palate.metrics.ranks import rank_power
-from palate.metrics.ranks.statistics import SPEARMAN
+from palate.metrics import rank_power
+from palate.metrics.ranks import SPEARMAN
 from palate.reports import Form, Table, render
-from palate.reports.pictures import panels, save
+from palate.reports.parts import panels, save
 
 N = 6
 REPORTED_RHO = {"best of n": 9 / 35, "PPO": 13 / 35}

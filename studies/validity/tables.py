@@ -14,7 +14,7 @@ from typing import Any
 from palate.reports import Form, Table, context_name, render
 from palate.reports.names import short_names
 from palate.reports.numbers import NONE, p_value, plain, with_interval
-from palate.reports.pictures import panels, save
+from palate.reports.parts import panels, save
 from palate.specs import Spec
 from palate.validity import METRICS
 from studies.validity.study import BENCHMARKS, MAIN

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import threading
-from pathlib import Path
 
 import pytest
 
+from children import called
 from endpoints import Loopback
 from palate.answers import NotDrawn, Sample, build_policy, draw_prompts, draw_samples
 from palate.benchmarks import Dataset
@@ -18,18 +16,6 @@ from palate.engines import TOO_LONG
 from palate.errors import EndpointError, ModelError
 from palate.records import Message, PreferencePair, Settings
 from palate.session import Session, default_session
-
-CHILD = """
-import os, signal, sys
-sys.path[:0] = {paths!r}
-import test_answers_prompts as here
-
-def progress(done, total):
-    if done >= {after}:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-here.drawn({url!r}, here.PROMPTS, {numbers}, progress)
-"""
 
 
 @pytest.fixture(autouse=True)
@@ -177,13 +163,18 @@ def test_a_prompt_without_room_stops_no_other_but_all_answers_to_rows(tiny, monk
     assert draw_prompts(policy, [long, short, long], 2, session.store) == samples
 
 
+def killed_after(n, url):
+    def progress(done, _):
+        if done >= n:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    drawn(url, PROMPTS, 2, progress)
+
+
 def test_killed_half_way_asks_only_what_lacks():
     chat = Chat()
     with Loopback(chat) as server:
-        paths = [str(Path(__file__).parent), *sys.path]
-        code = CHILD.format(paths=paths, after=5, url=server.url, numbers=2)
-        done = subprocess.run([sys.executable, "-c", code], check=False, timeout=300)
-        assert done.returncode == -signal.SIGKILL
+        assert called(__file__, f"killed_after(5, {server.url!r})") == -signal.SIGKILL
         folder = default_session().store.documents("samples").folder
         there = {path.name for path in folder.glob("??/*")}
         assert len(there) == 5

@@ -11,9 +11,10 @@ from pairs import register, scored
 from palate.answers import Sample, Samples
 from palate.answers.scores import plan_cells
 from palate.benchmarks import Dataset
+from palate.comparison import evaluate
 from palate.errors import EndpointError, UsageError
-from palate.evaluation import Work, evaluate
-from palate.learning.personal import fit
+from palate.evaluation import Work
+from palate.learning import fit
 from palate.records import (
     Choice,
     Judgement,
@@ -31,10 +32,10 @@ from palate.scorers import build_scorer
 from palate.session import default_session
 
 
-def rows(n: int = 2) -> Dataset:
+def rows(n: int = 2, *, posts: bool = False) -> Dataset:
     return Dataset("teas", tuple(
         PreferencePair(id=f"r{k}", user_id=f"u{k}", text=f"Tea {k}?", chosen="yes",
-                       rejected="no")
+                       rejected="no", profile=(Post(id=f"r{k}", text="post"),) * posts)
         for k in range(n)
     ))  # fmt: skip
 
@@ -61,14 +62,18 @@ class Lengths:
 
 
 class Longer:
-    """A judge that likes length, and cannot tell where a text holds an x."""
+    """A judge that likes length, and cannot tell where a text begins with x, or some couples."""
 
     info = ScorerInfo(fingerprint="longer")
+
+    def __init__(self, *couples: str) -> None:
+        self.couples = {frozenset(couple) for couple in couples}
 
     def judge(self, slates):
         for k, slate in enumerate(slates):
             first, second = slate.candidates
-            if "x" in first + second:
+            begin = frozenset((first[0], second[0]))
+            if "x" in begin or begin in self.couples:
                 yield k, Judgement(margin=None, orders=(None, None), reason="unreadable")
             else:
                 margin = float(len(first) - len(second))
@@ -91,11 +96,7 @@ def test_every_sample_has_its_own_score_and_a_slate_is_read_whole(made, n):
 
 
 def test_repeated_texts_share_a_score_empties_are_last_and_gaps_are_told(made):
-    found = scored(
-        "lengths",
-        of(("aa", "", "aa", "why?"), ("b", "ccc", " ", "dd")),
-        rows(),
-    )
+    found = scored("lengths", of(("aa", "", "aa", "why?"), ("b", "ccc", " ", "dd")), rows())
     np.testing.assert_array_equal(found.values[0], [2, 2 - 2, 2, np.nan])
     assert found.values[1, 2] < 1
     assert found.summary.unscored_reasons == {"asks back": 1}
@@ -115,24 +116,6 @@ def test_one_text_alone_ties_with_itself_and_empties_need_another_to_be_below(ma
     assert sum(found.summary.unscored_reasons.values()) == 3
 
 
-class Unread:
-    """A judge that likes length and cannot read some couples."""
-
-    info = ScorerInfo(fingerprint="unread")
-
-    def __init__(self, *couples: str) -> None:
-        self.couples = {frozenset(couple) for couple in couples}
-
-    def judge(self, slates):
-        for k, slate in enumerate(slates):
-            first, second = slate.candidates
-            if frozenset((first[0], second[0])) in self.couples:
-                yield k, Judgement(margin=None, orders=(None, None), reason="unreadable")
-            else:
-                margin = float(len(first) - len(second))
-                yield k, Judgement(margin=margin, orders=(margin, margin))
-
-
 @pytest.mark.parametrize(
     ("unread", "kept"),
     [
@@ -147,8 +130,7 @@ class Unread:
     ],
 )
 def test_every_answer_with_a_score_was_compared_to_the_same_others(monkeypatch, unread, kept):
-    judge = Unread(*unread)
-    register(monkeypatch, unread=judge)
+    register(monkeypatch, unread=Longer(*unread))
     texts = ("a", "bb", "cccc", "dddddd", "e" * 12)
     found = scored("unread", of((*texts, "")), rows(1))
     there = [text[0] in kept for text in texts]
@@ -215,7 +197,7 @@ def test_a_second_call_computes_nothing(made, tmp_path):
     assert len(rows_of.splitlines()) == 2
     assert "ffff" not in rows_of.replace(again.rows[1].sample_hashes[2], "")
     # A run of the same row is paired with it by id and content.
-    verdict = evaluate(rows(), "longest", root=None).verdicts.rows[1]
+    verdict = evaluate(rows(), "longest", "none", root=None).verdicts.rows[1]
     mine = again.rows[1]
     assert (mine.id, mine.content_hash, mine.question_hash, mine.user) == (
         verdict.id, verdict.content_hash, verdict.question_hash, verdict.user
@@ -249,10 +231,7 @@ def test_third_users_compare_every_two_answers(tmp_path):
 
 
 def test_draws_are_refused_since_scores_are_never_averaged():
-    pairs = replace(rows(2), rows=tuple(
-        pair.model_copy(update={"profile": (Post(id=pair.id, text="post"),)})
-        for pair in rows(2).pairs
-    ))  # fmt: skip
+    pairs = rows(2, posts=True)
     with pytest.raises(UsageError, match="no draws") as caught:
         plan_cells(["longest"], ["none", "stranger:1?draws=2"], pairs, Work.of())
     assert "\n" not in str(caught.value)
@@ -260,11 +239,7 @@ def test_draws_are_refused_since_scores_are_never_averaged():
 
 
 def test_answers_of_a_row_without_a_stranger_have_no_score():
-    pairs = Dataset("teas", tuple(
-        pair.model_copy(update={"profile": (Post(id=pair.id, text="post"),)})
-        for pair in rows(1).pairs
-    ))  # fmt: skip
-    found = scored("longest", of(("a", "bb")), pairs, "stranger:1")
+    found = scored("longest", of(("a", "bb")), rows(1, posts=True), "stranger:1")
     assert np.isnan(found.values).all()
     assert found.summary.unscored_reasons == {"no stranger": 2}
 

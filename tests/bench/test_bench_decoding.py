@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 
-from palate.bench import CASES, bench_decoding
-from palate.bench.decoding import PROMPT, RESPONSE, DecodingCase
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+
+from bench_decoding import CASES, PROMPT, RESPONSE, DecodingCase, bench_decoding
+
 from palate.engines import LocalModel
 from palate.records import Settings
 
@@ -29,8 +34,7 @@ def test_every_case_is_measured(tiny, model):
 def test_guided_writing_reads_two_models_and_no_token_ends_it(tiny, monkeypatch):
     loaded: list[LocalModel] = []
     monkeypatch.setattr(
-        "palate.bench.decoding.LocalModel",
-        lambda *given: loaded.append(LocalModel(*given)) or loaded[-1],
+        "bench_decoding.LocalModel", lambda *given: loaded.append(LocalModel(*given)) or loaded[-1]
     )
     widths: dict[int, list[int]] = {}
 

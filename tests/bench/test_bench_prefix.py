@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 import torch
+from typer import Typer
+from typer.testing import CliRunner
 
-from palate.bench import FULL, BenchCase, bench_prefix
-from palate.bench.operations import MATMUL, Costs, dense_operations, tree_operations, tree_tokens
-from palate.bench.work import SPREAD, BenchWork, draw_work
-from palate.engines import LocalModel
-from palate.errors import SpecError, UsageError
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+
+from bench_prefix import MATMUL, Costs, bench_prefix, dense_operations, tree_operations, tree_tokens
+from bench_work import FULL, SPREAD, BenchCase, BenchWork, draw_work
+
+import bench as tool
+from bench import plot_bench
+from palate.cli.declare import flattened
+from palate.engines import LocalModel, Reader
+from palate.errors import PalateError, SpecError, UsageError
 from palate.records import Settings
-from palate.reports.bench import plot_bench
 from palate.specs import Reference
 
 CASES = (
@@ -53,7 +61,7 @@ def test_float32_is_measured_beside_another_dtype(tiny):
 
 
 def test_work_is_drawn_anew_the_same_with_the_lengths_it_says(tiny):
-    local = LocalModel(Reference.parse(tiny.model()), "causal", Settings())
+    local = LocalModel(Reader(Reference.parse(tiny.model()), Settings()), "causal")
     case = BenchCase("many", 100, 3, 60, response=50)
     work = draw_work(local, case)
     assert work == draw_work(local, case)
@@ -78,11 +86,10 @@ def test_operations_are_counted_by_hand():
 
 
 def test_operations_equal_what_torch_counts(tiny):
+    from bench_prefix import costs_of
     from torch.utils.flop_counter import FlopCounterMode
 
-    from palate.bench.operations import costs_of
-
-    local = LocalModel(Reference.parse(tiny.model()), "causal", Settings(attention="eager"))
+    local = LocalModel(Reader(Reference.parse(tiny.model()), Settings(attention="eager")), "causal")
     with FlopCounterMode(display=False) as counter, torch.no_grad():
         local.model(input_ids=torch.arange(64)[None])
     costs = costs_of(local)
@@ -119,3 +126,18 @@ def test_the_picture_is_written_or_refused_in_one_line(tiny, tmp_path):
     for wrong in (tmp_path / "bench.svg" / "bench.svg", tmp_path / "bench.doc"):
         with pytest.raises(UsageError, match="cannot be written"):
             plot_bench(found, wrong)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--decoding", "--plot", "x.png"), "leave out --decoding"),
+        (("--only", "no such"), "--only no such: no case is named so"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused(words, says):
+    app = Typer()
+    app.command()(flattened(tool.bench))
+    done = CliRunner().invoke(app, words)
+    assert isinstance(done.exception, PalateError)
+    assert says in str(done.exception)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -33,11 +33,10 @@ from field_studies import (
 )
 from hubs import COMMIT, read_by, serving
 from palate.benchmarks import Dataset, LoadOptions, find_benchmark, load_benchmark
+from palate.comparison import evaluate
 from palate.data import LayoutOptions
 from palate.errors import BenchmarkError, DataError
-from palate.evaluation import evaluate
 
-Load = Callable[..., Dataset]
 NAMES = ("community-alignment", "prism")
 
 
@@ -55,6 +54,11 @@ def load(name: str, folder: Path, split: str | None = "all", **more: Any) -> Dat
 
 def of_csv(folder: Path, lines: Iterable[dict[str, Any]]) -> Dataset:
     return load(NAMES[0], write_csv(folder, lines))
+
+
+def of_prism(folder: Path, lines: list[Any], *people: dict[str, Any]) -> Dataset:
+    survey = list(people) or [person("ann", "vivid")]
+    return load("prism", write_prism(folder, lines, survey))
 
 
 def choices(name: str) -> list[tuple[str, str, str, str]]:
@@ -155,8 +159,7 @@ def test_a_row_of_community_alignment_whole(tmp_path: Path) -> None:
 def test_a_row_of_prism_whole(tmp_path: Path) -> None:
     lines = [conversation("c1", "ann", "Tea?", "b", generated_datetime="2023-12-01 10:00:00")]
     lines[0]["conversation_history"][4]["score"] = 100  # the chosen one has 80
-    write_prism(tmp_path, lines, [person("ann", "vivid"), person("nobody", "sober")])
-    rows = load("prism", tmp_path).pairs
+    rows = of_prism(tmp_path, lines, person("ann", "vivid"), person("nobody", "sober")).pairs
     assert [(pair.id, pair.gold.ratings) for pair in rows] == [
         ("c1-1", (80, 10)), ("c1-3", (80, 30)), ("c1-4", (80, 100)),
     ]  # fmt: skip
@@ -174,8 +177,7 @@ def test_responses_of_equal_score_are_a_tie(tmp_path: Path) -> None:
     lines[0]["conversation_history"][3]["score"] = 80  # as the chosen one
     for answer in lines[1]["conversation_history"][1:5]:
         answer["score"] = None
-    write_prism(tmp_path, lines, [person("ann", "vivid")])
-    loaded = load("prism", tmp_path)
+    loaded = of_prism(tmp_path, lines)
     assert [pair.id for pair in loaded.rows] == ["c1-1", "c1-4", "c2-1", "c2-3", "c2-4"]
     assert loaded.ties == 1
     assert [(pair.id, pair.gold.ratings) for pair in loaded.undecided] == [("c1-3", (80, 80))]
@@ -245,7 +247,7 @@ def test_bad_lines_of_prism_are_left_out_and_listed(tmp_path: Path) -> None:
         ["a list"],
         changed(tea("12"), 3, score=None),
     ]
-    loaded = load("prism", write_prism(tmp_path, lines, [person("ann", "brief")]))
+    loaded = of_prism(tmp_path, lines)
     kept = Counter(pair.id.split("-")[0] for pair in loaded.rows)
     assert kept == {"1": 3, "5": 2, "6": 2, "12": 3}
     history = "conversation_history"
@@ -288,27 +290,22 @@ def test_a_missing_column_of_the_csv_is_named(column: str, tmp_path: Path) -> No
 
 
 def test_a_missing_column_of_prism_is_named(tmp_path: Path) -> None:
+    line, ann = conversation("c1", "ann", "Tea?", "a"), person("ann", "vivid")
     for column in ("self_description", "system_string", "age", "gender", "education", "location"):
-        people = [person("ann", "vivid")]
-        del people[0][column]
-        write_prism(tmp_path, [conversation("c1", "ann", "Tea?", "a")], people)
         with pytest.raises(DataError, match=f"{SURVEY}: `{column}`: no such column$"):
-            load("prism", tmp_path)
-    line = conversation("c1", "ann", "Tea?", "a")
+            of_prism(tmp_path, [line], {name: ann[name] for name in ann if name != column})
     del line["conversation_history"]
-    write_prism(tmp_path, [line], [person("ann", "vivid")])
     with pytest.raises(DataError, match=f"{CONVERSATIONS}: `conversation_history`: no such column"):
-        load("prism", tmp_path)
+        of_prism(tmp_path, [line])
 
 
 def test_a_survey_that_names_somebody_twice_or_nobody_stops_the_load(tmp_path: Path) -> None:
     lines = [conversation("c1", "ann", "Tea?", "a")]
-    write_prism(tmp_path, lines, [person("ann", "vivid"), person("ann", "brief")])
+    ann, nobody = person("ann", "vivid"), person("", "brief") | {"user_id": None}
     with pytest.raises(DataError, match=f"{SURVEY}:2: `user_id`: 'ann' is there twice"):
-        load("prism", tmp_path)
-    write_prism(tmp_path, lines, [person("ann", "vivid"), person("", "brief") | {"user_id": None}])
+        of_prism(tmp_path, lines, ann, person("ann", "brief"))
     with pytest.raises(DataError, match=f"{SURVEY}:2: `user_id`: missing"):
-        load("prism", tmp_path)
+        of_prism(tmp_path, lines, ann, nobody)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -330,9 +327,8 @@ def test_a_file_without_a_usable_line_says_so(tmp_path: Path) -> None:
     (tmp_path / CSV).write_text(",".join(row("1", "ann", "Tea?", "a")) + "\n", encoding="utf-8")
     with pytest.raises(DataError, match="holds no usable row"):
         load(NAMES[0], tmp_path)
-    write_prism(tmp_path, [], [person("ann", "vivid")])
     with pytest.raises(DataError, match="holds no usable row"):
-        load("prism", tmp_path)
+        of_prism(tmp_path, [])
 
 
 def test_crlf_and_other_scripts_read_alike(tmp_path: Path) -> None:
@@ -449,9 +445,7 @@ END_OF = {"ann": " (a)", "bob": " (b)", "cy": " (c)"}
 @settings(max_examples=25, deadline=None)
 @given(st.lists(st.tuples(people, st.sampled_from(LETTERS)), min_size=1, max_size=8), st.randoms())
 def test_prisms_lines_may_come_in_any_order(
-    tmp_path_factory: pytest.TempPathFactory,
-    made: list[tuple[str, str]],
-    draw: random.Random,
+    tmp_path_factory: pytest.TempPathFactory, made: list[tuple[str, str]], draw: random.Random
 ) -> None:
     folder = tmp_path_factory.mktemp("made")
     lines = [
@@ -460,9 +454,9 @@ def test_prisms_lines_may_come_in_any_order(
     survey = [
         person(name, taste) for name, taste in zip(("ann", "bob", "cy"), TASTES, strict=False)
     ]
-    loaded = load("prism", write_prism(folder, lines, survey))
+    loaded = of_prism(folder, lines, *survey)
     for pair in loaded.rows:
         assert all(pair.user_id in post.text for post in pair.profile)
     draw.shuffle(lines)
     draw.shuffle(survey)
-    assert load("prism", write_prism(folder, lines, survey)).content_hash == loaded.content_hash
+    assert of_prism(folder, lines, *survey).content_hash == loaded.content_hash

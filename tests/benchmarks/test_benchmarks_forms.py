@@ -7,17 +7,24 @@ import unicodedata
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from palate.benchmarks import Dataset, couple_votes, mirrors
-from palate.benchmarks.mirrors import match_opposite
-from palate.data import forbidden_texts, leaks, load_rows, read_question
-from palate.errors import DataError
-from palate.learning.recipes import refuse_overlap
+from conversations import TURNS, row, two_users
+from palate.benchmarks import Dataset, EvaluatedVotes, couple_votes, mirrors
+from palate.benchmarks.selection import match_opposite
+from palate.comparison import evaluate
+from palate.data import forbidden_texts, leaks, read_question
+from palate.errors import BenchmarkError, DataError
+from palate.evaluation import history_of
+from palate.learning import refuse_overlap
 from palate.records import Post, PreferencePair
 from palate.seeding import rng
 from palate.trainers import UserSplit, refuse_shared
+from row_files import load
 
 QUESTION, FIRST, SECOND = "Which caf\u00e9,\nand why?", "Caf\u00e9 A.\nIt is near.", "Caf\u00e9 B."
 FORMS: dict[str, Callable[[str], str]] = {
@@ -138,34 +145,139 @@ def test_a_user_of_past_choices_is_spelt_as_in_the_rows() -> None:
     assert replace(made, history=()).with_history([pair("2", "ana", "Tea.", SECOND)]).history
 
 
-def test_loading_names_both_ids_and_their_lines(tmp_path: Path) -> None:
-    path = tmp_path / "votes.jsonl"
-    rows = [
-        {"id": "1", "user_id": "ana", "question": "A?", "chosen": "x", "rejected": "y"},
-        {"id": "2", "user_id": "bob", "question": "A?", "chosen": "x", "rejected": "y"},
-        {"id": "3", "user_id": "ana ", "question": "A?", "chosen": "y", "rejected": "x"},
-    ]
+@pytest.mark.parametrize(
+    ("first", "second", "says"),
+    [
+        ({}, {"user_id": "ana "}, "the user 'ana' (row 1) and the user 'ana ' (row 2)"),
+        ({}, {"id": "1 "}, "the row '1' (row 1) and the row '1 ' (row 2)"),
+        ({}, {"mirror_of": " 1"}, "the row '1' (row 1) and the row ' 1' (`mirror_of` of row 2)"),
+        ({"split": "test"}, {"split": "test "}, "'test' (row 1) and the split 'test ' (row 2)"),
+        ({"user_id": "Jos\u00e9"}, {"user_id": "Jose\u0301"},
+         r"'Jos\xe9' (row 1) and the user 'Jose\u0301' (row 2)"),
+    ],
+)  # fmt: skip
+def test_loading_names_both_ids_and_their_lines(
+    tmp_path: Path, first: dict[str, str], second: dict[str, str], says: str
+) -> None:
+    row = {"id": "1", "user_id": "ana", "question": "A?", "chosen": "x", "rejected": "y"}
+    with pytest.raises(DataError) as caught:
+        load(tmp_path / "votes.jsonl", [row | first, row | {"id": "2", "user_id": "bob"} | second])
+    assert str(caught.value).startswith(f"{tmp_path / 'votes.jsonl'}: the ")
+    assert str(caught.value).endswith(
+        f"{says} differ in nothing but white space or the form of accents, or in what has no "
+        "width; write both alike"
+    )
 
-    def refused(*changed: dict[str, object]) -> str:
-        path.write_text("".join(json.dumps(row) + "\n" for row in changed), encoding="utf-8")
-        with pytest.raises(DataError) as caught:
-            load_rows(path, skip_bad_rows=True)
-        return str(caught.value)
 
-    assert refused(*rows) == (
-        f"{path}: the user 'ana' (row 1) and the user 'ana ' (row 3) differ in nothing but white "
-        "space or the form of accents; write both alike"
-    )
-    assert "the row '1' (row 1) and the row '1 ' (row 2)" in refused(
-        rows[0], rows[1] | {"id": "1 "}
-    )
-    assert "the row '1' (row 1) and the row ' 1' (`mirror_of` of row 2)" in refused(
-        rows[0], rows[1] | {"mirror_of": " 1"}
-    )
-    assert "the split 'test' (row 1) and the split 'test ' (row 2)" in refused(
-        rows[0] | {"split": "test"}, rows[1] | {"split": "test "}
-    )
-    nfc, nfd = "Jos\u00e9", "Jose\u0301"
-    assert r"'Jos\xe9' (row 1) and the user 'Jose\u0301' (row 2)" in refused(
-        rows[0] | {"user_id": nfc}, rows[1] | {"user_id": nfd}
-    )
+# turns before the question are part of it
+
+
+OTHER = [*TURNS[:2], {"role": "assistant", "content": "With coffee or with soup?"}]
+
+
+def data(*rows: dict[str, Any]) -> Dataset:
+    return Dataset.from_rows("teas", rows)
+
+
+def test_a_couple_has_the_same_turns() -> None:
+    ann, bob = two_users()
+    assert couple_votes(data(ann, bob)) == {"ann": "bob", "bob": "ann"}
+    spaced = [{**turn, "content": turn["content"].replace(" ", "\r\n")} for turn in TURNS]
+    assert couple_votes(data(ann, bob | {"turns": spaced})) == {"ann": "bob", "bob": "ann"}
+    for turns in (OTHER, TURNS[1:], None):
+        assert couple_votes(data(ann, bob | {"turns": turns})) == {}
+        named = data(ann | {"mirror_of": "bob"}, bob | {"mirror_of": "ann", "turns": turns})
+        assert not named.mirrored and not named.couples
+
+
+def test_a_vote_on_other_turns_is_another_vote() -> None:
+    evaluated = data(row("1", "ann"))
+    past = data(row("2", "ann"), row("3", "ann") | {"turns": OTHER})
+    whole = evaluated.with_history(past.rows)
+    assert [pair.id for pair in whole.history] == ["3"] and whole.history_left_out == 1
+    split = data(row("1", "ann", split="test"), row("2", "ann", split="adapt"),
+                 row("3", "ann", split="adapt") | {"turns": OTHER})  # fmt: skip
+    assert [pair.id for pair in split.for_training().rows] == ["3"]
+
+
+def asked(question: str, *before: str, user: str = "ann") -> dict[str, Any]:
+    roles = ("user", "assistant") * len(before)
+    turns = [{"role": r, "content": t} for r, t in zip(roles, before, strict=False)]
+    return {"id": "later", "user_id": user, "question": question, "turns": turns,
+            "chosen": "Thirteen.", "rejected": "Twelve."}  # fmt: skip
+
+
+LONG = "Brew the caf\u00e9's second flush for three minutes."
+JUDGED = {"id": "1", "user_id": "ann", "question": "Which tea?", "chosen": LONG, "rejected": "No."}
+WRITTEN_ANEW = LONG.replace("\u00e9", "e\u0301").replace(" ", "\r\n").upper()
+
+
+@pytest.mark.parametrize(
+    ("later", "told"),
+    [
+        (asked("And the milk?", "Which tea?", LONG), True),
+        (asked("And the milk?", "WHICH  tea?", WRITTEN_ANEW), True),
+        (asked("And the milk?", "Quoted:", f"you said: {LONG} Well?"), True),
+        (asked(f"Shorten this: {LONG} Thanks!"), True),
+        (asked("And the milk?", "Which tea?", " No.\n"), True),
+        (asked("And the milk?", "Which milk?", "No."), False),
+        (asked("And the milk?", "Which tea?", LONG[:29]), False),
+        (asked("And the milk?", "Which tea?", LONG, user="bob"), False),
+    ],
+)  # fmt: skip
+def test_a_choice_that_was_asked_with_an_evaluated_response_is_not_learnt_from(
+    later: dict[str, Any], told: bool
+) -> None:
+    """The user went on from the response that they chose: the next choice tells which it was."""
+    past = {**later, "split": "adapt"}, {**asked("Else?"), "id": "else", "split": "adapt"}
+    left = ["else"] if told else ["later", "else"]
+    whole = data({**JUDGED, "split": "test"}, *past)
+    selected, learnt = whole.select(), whole.for_training()
+    assert [pair.id for pair in selected.history] == left
+    assert [pair.id for pair in learnt.rows] == left
+    assert selected.history_left_out == learnt.history_left_out == told
+    if told:
+        with pytest.raises(BenchmarkError, match="never learnt from"):
+            history_of(replace(data(JUDGED), history=data(later).pairs))
+
+
+def test_a_question_that_offers_its_responses_may_return() -> None:
+    offers = f"Which do you prefer: {LONG} Or: No."
+    judged = data({**JUDGED, "question": offers, "split": "test"},
+                  {**asked(offers), "split": "adapt"})  # fmt: skip
+    assert [pair.id for pair in judged.select().history] == ["later"]
+
+
+RESPONSES = st.text("ab ", min_size=30, max_size=40).filter(lambda text: len(text.split()) > 0)
+
+
+@given(st.lists(RESPONSES, min_size=1, max_size=4), st.lists(st.text("ab ", max_size=90)))
+def test_responses_are_looked_up_as_a_search_would(responses: list[str], asks: list[str]) -> None:
+    judged = [
+        read_question({**JUDGED, "id": k, "question": "Q?", "chosen": text, "rejected": "c"},
+                      subset="s")
+        for k, text in enumerate(responses)
+    ]  # fmt: skip
+    votes = EvaluatedVotes(judged)
+    openings = [" ".join(text.split()) for text in responses]
+    for text in (*asks, *(f"b {text}a" for text in responses)):
+        later = read_question(asked("Then?", f"{text}."), subset="s")
+        assert isinstance(later, PreferencePair)
+        plain = " ".join(f"{text}.".split())
+        assert votes.told_by(later) == any(len(o) >= 30 and o in plain for o in openings)
+
+
+def test_rows_of_one_last_message_after_other_turns_share_no_question() -> None:
+    ann, bob = two_users()
+    run = evaluate(data(ann, bob, row("c", "cy") | {"turns": OTHER}), "random", "none", root=None)
+    hashes = [json.loads(line)["question_hash"] for line in run.lines()]
+    assert hashes[0] == hashes[1] != hashes[2]
+
+
+def test_a_candidate_order_is_drawn_for_the_whole_conversation() -> None:
+    texts = {str(k): [{"role": "user", "content": f"Day {k}."}] for k in range(64)}
+    rows = [row(name, "ann") | {"turns": turns} for name, turns in texts.items()]
+    run = evaluate(data(*rows), "random", "none", root=None)
+    lines = [json.loads(line) for line in run.lines()]
+    first = sum(line["chosen_first"] for line in lines)
+    assert 16 < first < 48, "one draw for all would be 0 or 64"

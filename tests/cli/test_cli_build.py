@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from inline_snapshot import snapshot
-from typer.main import get_command
 
 from command_line import palate
-from palate.cli import app
 from palate.construction import OwnTextBuild, build_own_text
-from palate.reports.kinds.own_text import tables as own_text_tables
+from palate.reports.construction import own_text_tables
 from palate.runs import load_all
-
-GROUP: Any = get_command(app)
 
 
 @pytest.fixture
@@ -122,10 +117,3 @@ def test_a_mistake_is_one_line_and_exit_2(folder: Path) -> None:
         "user's; take LaMP 4, 5, 6 or 7\n"
     )
     assert not list(folder.glob("*own*"))
-
-
-def test_the_line_of_the_command_is_the_beginning_of_its_help() -> None:
-    build = GROUP.commands["build"].load()
-    for listed in build.commands.values():
-        first = inspect.cleandoc(listed.load().help).split("\n\n")[0]
-        assert listed.help == " ".join(first.split())

@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from palate.cli import console
-from palate.engines.http import Ledger
+from palate.engines import Ledger
 
 
 @pytest.fixture
@@ -109,8 +109,8 @@ def test_requests_are_told_as_waiting_under_way_and_done(log):
     _, now = log
     ledger = Ledger()
     assert ledger.progress() == ""
-    with ledger.wanted(), ledger.wanted(), ledger.wanted():
-        with ledger.on_its_way():
+    with ledger.counted("wanted"), ledger.counted("wanted"), ledger.counted("wanted"):
+        with ledger.counted("on its way"):
             now[0] = 30.0
             ledger.replied((1000, 234))
             ledger.replied(None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from command_line import palate
 from palate.benchmarks import load_benchmark
-from palate.cli import main
 
 DATE = "2022-03-12"
 
@@ -33,19 +32,13 @@ def build(folder: Path, longer: str) -> Path:
     return dataset
 
 
-def test_two_builds_are_two_benchmarks(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("NO_COLOR", "1")
+def test_two_builds_are_two_benchmarks(tmp_path: Path) -> None:
     for name, longer, accuracy in (("teas", "chosen", "1.000"), ("herbs", "rejected", "0.000")):
         build(tmp_path / "builds" / name, longer)
-        words = ["evaluate", "-b", f"builds/{name}/dataset", "-s", "longest", "-o", "runs"]
-        monkeypatch.setattr(sys, "argv", ["palate", *words])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        assert not stop.value.code
-        assert accuracy in capsys.readouterr().out
+        words = ("-b", f"builds/{name}/dataset", "-s", "longest", "-o", "runs")
+        done = palate("evaluate", *words, cwd=tmp_path)
+        assert done.returncode == 0
+        assert accuracy in done.stdout
     assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["herbs", "teas"]
 
 

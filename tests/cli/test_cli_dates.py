@@ -1,34 +1,9 @@
 """`--order-as-in-file`, as a person uses it, and couples of two forms."""
 
 import json
-import sys
-from pathlib import Path
 
-import pytest
-
-from palate.cli import main
-from palate.construction.own_text import build_own_text
-
-
-@pytest.fixture
-def palate(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    for name, value in {"COLUMNS": "400", "NO_COLOR": "1"}.items():
-        monkeypatch.setenv(name, value)
-
-    def run(*words):
-        monkeypatch.setattr(sys, "argv", ["palate", *words])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        said, err = capsys.readouterr()
-        return int(stop.value.code or 0), said, " ".join(err.split())
-
-    return run
-
-
-def written(path: Path, rows) -> str:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return path.name
+from command_line import write_rows
+from palate.construction import build_own_text
 
 
 def row(k: int, **more):
@@ -40,7 +15,7 @@ def row(k: int, **more):
 
 
 def test_dates_that_cannot_be_read_stop_the_run_or_the_files_order_counts(palate, tmp_path):
-    file = written(tmp_path / "mine.jsonl", [row(k) for k in range(6)])
+    file = write_rows(tmp_path / "mine.jsonl", [row(k) for k in range(6)])
     words = ("evaluate", "-b", file, "-s", "longest", "-c", "profile:1?order=recent")
     code, _, said = palate(*words)
     assert code == 2
@@ -66,7 +41,9 @@ def test_a_build_reads_dates_or_leaves_them_alone(palate, tmp_path):
         return {"id": f"{user}{k}", "user_id": f"u{user}", "question": f"Write on harbour {k} now.",
                 "reference": words, "profile": posts, "date": "2016"}  # fmt: skip
 
-    file = written(tmp_path / "own.jsonl", [entry(user, k) for user in range(3) for k in range(2)])
+    file = write_rows(
+        tmp_path / "own.jsonl", [entry(user, k) for user in range(3) for k in range(2)]
+    )
     words = ("build", "own-text", file, "--layout", "rows", "-o", "built.jsonl")
     code, _, said = palate(*words)
     assert code == 2
@@ -87,7 +64,7 @@ def test_a_build_leaves_out_what_is_not_earlier_in_whatever_form(tmp_path):
                 "reference": " ".join(f"h{user}w{j}" for j in range(8)), "profile": posts,
                 "date": "2016-01-01 00:00:00"}  # fmt: skip
 
-    written(tmp_path / "own.jsonl", map(entry, range(3)))
+    write_rows(tmp_path / "own.jsonl", map(entry, range(3)))
     build = build_own_text(
         tmp_path / "own.jsonl", tmp_path / "built.jsonl", layout="rows", root=None
     )
@@ -100,7 +77,7 @@ def test_a_build_leaves_out_what_is_not_earlier_in_whatever_form(tmp_path):
 def test_couples_in_two_forms_are_said(palate, tmp_path):
     two = [row(0, profile=[]), row(1, profile=[], question="Which  tea, 0? ", chosen="Black tea.",
                                    rejected="Green.\r\n")]  # fmt: skip
-    file = written(tmp_path / "mine.jsonl", two)
+    file = write_rows(tmp_path / "mine.jsonl", two)
     code, _, said = palate("evaluate", "-b", file, "-s", "longest", "--mirrors", "only")
     assert code == 0
     assert "mine: 1 mirrored couple with texts that differ in white space or accents" in said

@@ -5,20 +5,15 @@ from __future__ import annotations
 import json
 
 import pytest
-from typer.testing import CliRunner
 
-from palate.answers import obtain_samples as gathering
-from palate.cli import app
+from command_line import run, write_rows
+from palate.answers import drawing as gathering
 from palate.errors import BenchmarkError, ModelError, SpecError, UsageError
 from palate.runs import load_all, read_manifest
 
+pytestmark = pytest.mark.usefixtures("cache")
 WORDS = ("tea", "coffee", "milk", "water")
 CHRF = ("-q", "overlap:chrf")
-
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("PALATE_CACHE", str(tmp_path / "cache"))
 
 
 def write(file, **changes):
@@ -33,21 +28,12 @@ def write(file, **changes):
         }
         for user, word in enumerate(WORDS) for k in (5, 7)
     ]  # fmt: skip
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return file
+    return write_rows(file, rows)
 
 
 @pytest.fixture
 def questions(tmp_path):
     return write(tmp_path / "drinks.jsonl")
-
-
-def run(*words: object) -> str:
-    found = CliRunner().invoke(app, [str(word) for word in words])
-    if found.exception is not None and not isinstance(found.exception, SystemExit):
-        raise found.exception
-    assert found.exit_code == 0, found.output
-    return found.stdout
 
 
 def test_from_questions_to_validity(questions, tiny, tmp_path):
@@ -59,7 +45,7 @@ def test_from_questions_to_validity(questions, tiny, tmp_path):
         "-o", tmp_path / "runs",
     )  # fmt: skip
     table = run(*wish)
-    assert "over stranger [95 %]" in table
+    assert "over stranger [95 %]" in run(*wish, "--format", "markdown")
     assert "did guidance act?" in table
     assert "2 answers to each of 8 rows by" in table
     assert max(len(line) for line in table.splitlines() if line[:1].strip()) <= 100

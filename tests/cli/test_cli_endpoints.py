@@ -3,37 +3,29 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from command_line import palate_process, write_rows
 from endpoints import Loopback
 
 KEY = "sk-very-secret-0123456789"
 
 
-def palate(cwd, *words):
-    return subprocess.run(
-        [sys.executable, "-m", "palate", "evaluate", *words],
-        cwd=cwd, text=True, capture_output=True, timeout=120, check=False,
-        env={**os.environ, "COLUMNS": "200", "NO_COLOR": "1", "PALATE_API_KEY": KEY},
-    )  # fmt: skip
+palate = partial(palate_process, "evaluate", PALATE_API_KEY=KEY)
 
 
 @pytest.fixture
 def pairs(tmp_path):
-    path = tmp_path / "votes.jsonl"
     rows = [
         {"id": k, "user_id": f"u{k % 3}", "question": f"Which, {k}?", "chosen": "a" * (k + 1),
          "rejected": "b" * (9 - k)}
         for k in range(8)
     ]  # fmt: skip
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return str(path)
+    return str(write_rows(tmp_path / "votes.jsonl", rows))
 
 
 def answer(path, body):
@@ -51,9 +43,9 @@ def test_a_second_run_elsewhere_is_answered_by_the_cache(tmp_path, pairs):
     with Loopback(answer) as there:
         scorer = f"rating:api:m?base_url={there.url}/v1&price_in=1&price_out=2"
         words = ("-b", pairs, "-s", scorer, "--cache", "replies")
-        first = palate(tmp_path, *words, "-o", "one")
+        first = palate(*words, "-o", "one", cwd=tmp_path)
         asked = len(there.seen)
-        second = palate(tmp_path, *words, "-o", "two")
+        second = palate(*words, "-o", "two", cwd=tmp_path)
         assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
         assert len(there.seen) == asked == 16
     assert summary(tmp_path / "one") == summary(tmp_path / "two")
@@ -72,11 +64,11 @@ def test_a_cap_stops_asking_and_the_next_run_goes_on(tmp_path, pairs):
     with Loopback(answer) as there:
         scorer = f"rating:api:m?base_url={there.url}/v1&price_in=1&price_out=2&concurrency=2"
         words = ("-b", pairs, "-s", scorer)
-        capped = palate(tmp_path, *words, "--max-cost", "0.009")
+        capped = palate(*words, "--max-cost", "0.009", cwd=tmp_path)
         spent = len(there.seen)
         assert 1 <= spent <= 9
         assert capped.returncode == 0, capped.stderr
-        whole = palate(tmp_path, *words)
+        whole = palate(*words, cwd=tmp_path)
         assert whole.returncode == 0, whole.stderr
         assert 16 <= len(there.seen) <= 18, "half a slate is asked whole, and there are two at most"
     assert json.loads(summary(tmp_path / "runs"))["unscored"] == 0
@@ -97,7 +89,7 @@ def test_long_replies_are_heard_piece_by_piece_and_progress_is_told_meanwhile(tm
 
     with Loopback(lambda path, body: (200, pieces())) as there:
         scorer = f"judge:api:m?base_url={there.url}/v1&timeout=2&price_in=1&price_out=2"
-        done = palate(tmp_path, "-b", str(few), "-s", scorer)
+        done = palate("-b", str(few), "-s", scorer, cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         assert len(there.seen) == 8, "nothing is asked twice"
     assert json.loads(summary(tmp_path / "runs"))["unscored"] == 0
@@ -119,7 +111,7 @@ def test_long_replies_are_heard_piece_by_piece_and_progress_is_told_meanwhile(tm
 )
 def test_what_cannot_be_meant_is_one_line_and_exit_2(tmp_path, pairs, words, said):
     scorer = "judge:api:m?base_url=http://127.0.0.1:9/v1"
-    done = palate(tmp_path, "-b", pairs, "-s", scorer, *words)
+    done = palate("-b", pairs, "-s", scorer, *words, cwd=tmp_path)
     assert done.returncode == 2, done.stderr
     lines = [line for line in done.stderr.splitlines() if line.startswith("palate: ")]
     assert len(lines) == 1

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import palate
+from command_line import palate, write_rows
 
 GROUPS = {
     "benchmark", "scorer", "context", "oracle", "by", "groups", "n_unlabelled", "largest_gap",
@@ -26,19 +26,17 @@ BASELINE = {"name", "rating_error", "error_reduction", "p", "p_holm"}
 @pytest.fixture
 def rated(tmp_path: Path) -> Path:
     """24 users of two ages; the longer response is rated higher, mostly."""
-    path = tmp_path / "mine.jsonl"
-    with path.open("w", encoding="utf-8") as file:
-        for k in range(144):
-            user, texts = k % 24, ["x" * (k % 7 + 1), "y" * (k % 5 + 9)]
-            row = {
-                "id": k, "user_id": f"u{user}", "question": f"Which, {k}?",
-                **dict(zip(("rejected", "chosen"), texts[:: 1 if k % 5 else -1], strict=True)),
-                "traits": {"age": "old" if user % 2 else "young"}, "category": "tea | wine",
-                "profile": [{"id": "p", "text": f"I wrote this, {user}."}],
-                "chosen_rating": 3 + k % 3, "rejected_rating": 1 + k % 4, "rating_scale": [1, 5],
-            }  # fmt: skip
-            file.write(json.dumps(row) + "\n")
-    return path
+    rows = []
+    for k in range(144):
+        user, texts = k % 24, ["x" * (k % 7 + 1), "y" * (k % 5 + 9)]
+        rows.append({
+            "id": k, "user_id": f"u{user}", "question": f"Which, {k}?",
+            **dict(zip(("rejected", "chosen"), texts[:: 1 if k % 5 else -1], strict=True)),
+            "traits": {"age": "old" if user % 2 else "young"}, "category": "tea | wine",
+            "profile": [{"id": "p", "text": f"I wrote this, {user}."}],
+            "chosen_rating": 3 + k % 3, "rejected_rating": 1 + k % 4, "rating_scale": [1, 5],
+        })  # fmt: skip
+    return write_rows(tmp_path / "mine.jsonl", rows)
 
 
 def test_by_prints_groups_gaps_and_who_loses(rated: Path, tmp_path: Path) -> None:
@@ -131,7 +129,7 @@ def test_mirrored_sets_are_told_in_one_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--by", "age"), "--by age: write subset, category, month or trait:NAME"),
+        (("--by", "age"), "--by age: write subset, category, month, user or trait:NAME"),
         (("--by", "trait:town"), "no trait 'town' (traits: age)"),
         (("-b", "tasting", "--target", "rating"), "tasting has no ratings"),
         (("--target", "stars"), "stars"),

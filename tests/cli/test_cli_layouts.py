@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 from rich.cells import cell_len
-from typer.testing import CliRunner
 
-from palate.cli import app
+from command_line import run
 
 VOTES = [
     ("question", "response_a", "response_b", "winner", "annotator"),
@@ -32,35 +31,28 @@ def votes(tmp_path: Path) -> list[str]:
     return ["-b", str(tmp_path / "votes.csv"), "--posts", str(tmp_path / "posts.csv"), *READ]
 
 
-def palate(*words: object) -> str:
-    """Run a command that succeeds; return what it prints."""
-    done = CliRunner().invoke(app, [str(word) for word in words])
-    assert done.exit_code == 0, done.output
-    return done.stdout
-
-
 def test_show_reads_votes_and_posts_as_evaluate_does(votes: list[str]) -> None:
-    shown = palate("show", *votes, "-s", "longest", "-c", "profile:1")
+    shown = run("show", *votes, "-s", "longest", "-c", "profile:1")
     assert "Green tea calms me." in shown and "response 0: Sencha" in shown
 
 
 def test_the_page_shows_the_texts_of_votes_that_options_explain(
     votes: list[str], tmp_path: Path
 ) -> None:
-    palate("evaluate", *votes, "-s", "longest", "-s", "random", "-o", tmp_path / "runs")
+    run("evaluate", *votes, "-s", "longest", "-s", "random", "-o", tmp_path / "runs")
     page = tmp_path / "page.html"
-    palate("report", tmp_path / "runs", "-o", page, "--texts", *votes)
+    run("report", tmp_path / "runs", "-o", page, "--texts", *votes)
     assert "Sencha, brewed briefly." in page.read_text(encoding="utf-8")
 
 
 def test_a_vote_that_is_explained_is_read(votes: list[str], tmp_path: Path) -> None:
-    assert "chosen      Sencha, brewed briefly." in palate("data", votes[1], *READ)
+    assert "chosen      Sencha, brewed briefly." in run("data", votes[1], *READ)
 
 
 def test_a_file_of_another_split_is_described_all_the_same(tmp_path: Path) -> None:
     row = '{"question": "Tea?", "chosen": "Green.", "rejected": "Black.", "split": "train"}\n'
     (tmp_path / "train.jsonl").write_text(row, encoding="utf-8")
-    described = palate("data", tmp_path / "train.jsonl")
+    described = run("data", tmp_path / "train.jsonl")
     assert "rejected    Black." in described
     assert "Evaluation would stop: train has no split 'test' (splits: train;" in described
 
@@ -70,7 +62,7 @@ def test_wide_letters_fit_the_lines_of_palate_data(tmp_path: Path) -> None:
     file = tmp_path / "wide.jsonl"
     row = {"id": 1, "question": long, "chosen": "ดื่มน้ำชา" * 30, "rejected": "一\u0007"}
     file.write_text(json.dumps(row), encoding="utf-8")
-    printed = palate("data", file)
+    printed = run("data", file)
     lines = printed.splitlines()
     assert max(map(cell_len, lines)) <= 100
     assert long in "".join(line.strip() for line in lines).replace("question  ", "")

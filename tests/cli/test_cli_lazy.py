@@ -14,14 +14,14 @@ from typer.main import get_command
 
 from palate.cli import app
 from palate.cli.app import COMMANDS
-from palate.cli.completion import FLAGS, command_of
+from palate.cli.declare import FLAGS, command_of
 from palate.errors import UsageError
 from palate.specs import registered
 from test_public import HEAVY
 
 GROUP: Any = get_command(app)
-TRAIN: Any = GROUP.commands["train"].load()
-LISTED = [*GROUP.commands.values(), *TRAIN.commands.values()]
+BUILD, TRAIN = (GROUP.commands[name].load() for name in ("build", "train"))
+LISTED = [one for group in (GROUP, BUILD, TRAIN) for one in group.commands.values()]
 
 
 @pytest.mark.parametrize("listed", LISTED, ids=lambda listed: listed.name)

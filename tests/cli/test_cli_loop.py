@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from palate.cli import app
+from command_line import run, write_rows
 
 START, TURN = datetime(2026, 1, 1, tzinfo=UTC), "2026-03-01"
 USERS, DAYS = 40, 118
@@ -44,20 +43,12 @@ def rows() -> Iterator[dict[str, Any]]:
             }
 
 
-def run(*words: object) -> str:
-    done = CliRunner().invoke(app, [str(word) for word in words])
-    if done.exception is not None and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    assert done.exit_code == 0, done.output
-    return done.stdout
-
-
 @pytest.fixture(scope="module")
 def loop(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Train on the first round, adapt to it, and to the second with the same model."""
     folder = tmp_path_factory.mktemp("loop")
     file = folder / "rows.jsonl"
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows()), encoding="utf-8")
+    write_rows(file, rows())
     words = ("--data", file, "--embedder", "style", "--until", TURN, "-o", folder / "model")
     assert "pref from 240 choices of 40 users" in run("train", "pref", *words)
     for name, window in (("old", ("--until", TURN)), ("new", ("--since", TURN))):

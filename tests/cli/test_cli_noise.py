@@ -5,19 +5,18 @@ import json
 import pytest
 from typer.testing import CliRunner
 
+from command_line import write_rows
 from endpoints import Loopback
 from palate.cli import app
 
 
 @pytest.fixture
 def votes(tmp_path):
-    path = tmp_path / "votes.jsonl"
     rows = [
         {"id": k, "user_id": f"u{k % 3}", "question": f"{k}?", "chosen": "a", "rejected": "bb"}
         for k in range(8)
     ]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return str(path)
+    return write_rows(tmp_path / "votes.jsonl", rows)
 
 
 def run(*words):
@@ -40,18 +39,8 @@ def test_an_endpoint_is_asked_again_and_the_document_says_it(tmp_path, votes):
 
     with Loopback(answer) as server:
         scorer = f"rating:api:m?base_url={server.url}/v1&concurrency=1"
-        told = run(
-            "-b",
-            votes,
-            "-s",
-            scorer,
-            "-o",
-            tmp_path / "runs",
-            "--ask-again",
-            "0.5",
-            "--format",
-            "json",
-        )
+        words = ("-b", votes, "-s", scorer, "-o", tmp_path / "runs", "--format", "json")
+        told = run(*words, "--ask-again", "0.5")
     assert told.exit_code == 0, told.output
     (summary,) = json.loads(told.stdout)["runs"]
     assert summary["noise"]["kind"] == "asking again" and summary["noise"]["rows"] == 4

@@ -7,59 +7,24 @@ import json
 import re
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, get_args, get_origin
 
 import pytest
 import typer
 from typer.main import get_command
 from typer.testing import CliRunner
 
+import command_line
 from palate.cli import app, main
-from palate.cli.bench import Cases
-from palate.cli.best_of import QualityOptions, SampleOptions
-from palate.cli.compute_options import Computing, ComputingTwice, Devices
-from palate.cli.data_options import (
-    DatedLayoutReading,
-    LayoutReading,
-    LoadingAnyLayout,
-    LoadingOfLayout,
-    LoadingWithChoices,
-    RowReading,
-)
-from palate.cli.evaluate import Reported, Shots
-from palate.cli.flatten import flatten_options
-from palate.cli.personal_policy import PolicyRecipe
-from palate.cli.serve import Serving
-from palate.cli.train import NewPlanner, PlannerRecipe, TokenRewardRecipe
-from palate.cli.training_data import (
-    LeftOut,
-    NewModel,
-    RecipeOptions,
-    RowsToRead,
-    TunedModel,
-    UntrainedUsers,
-)
+from palate.cli.declare import flattened, option
+from palate.cli.options import RowReading
 from palate.errors import UsageError
 
 MOST = 10
 WORDS = {"to": "trl", "raters": "3"}
 """What required options are given that do not take any word."""
-RECORDS = {
-    "data": [DatedLayoutReading],
-    "evaluate": [LoadingAnyLayout, ComputingTwice, Shots, Reported],
-    "best-of-n": [QualityOptions, SampleOptions, LoadingWithChoices, Computing],
-    "show": [LoadingOfLayout],
-    "report": [LayoutReading],
-    "bench": [Cases],
-    "serve": [Serving, LoadingWithChoices, Computing],
-    "adapt": [RowsToRead, Devices],
-    "train classifier": [TunedModel, RecipeOptions, RowsToRead, LeftOut, Devices],
-    "train autoregressive": [TunedModel, TokenRewardRecipe, RowsToRead, LeftOut, Devices],
-    "train planner": [NewPlanner, PlannerRecipe, RowsToRead, LeftOut, Devices],
-    "train p-dpo": [TunedModel, PolicyRecipe, UntrainedUsers, RowsToRead, Devices],
-    "train lore": [NewModel, UntrainedUsers, RowsToRead, Devices],
-}
 
 
 def commands(group: Any = None, of: str = "") -> Iterator[tuple[str, Any]]:
@@ -78,24 +43,6 @@ COMMANDS = dict(commands())
 def test_no_command_has_more_than_ten_parameters(name):
     function = COMMANDS[name].callback
     assert len(inspect.signature(inspect.unwrap(function)).parameters) <= MOST, name
-
-
-def test_every_record_is_taken_by_a_command_and_by_no_other():
-    taken = {
-        name: {
-            hint for hint in get_type_hints(inspect.unwrap(command.callback)).values()
-            if is_dataclass(hint)
-        }
-        for name, command in COMMANDS.items() if name in RECORDS
-    }  # fmt: skip
-    assert taken == {name: set(records) for name, records in RECORDS.items()}
-
-
-@pytest.mark.parametrize("name", RECORDS)
-def test_every_field_of_a_record_is_an_option_of_its_command(name):
-    named = {given.name for given in COMMANDS[name].params}
-    for record in RECORDS[name]:
-        assert {one.name for one in fields(record)} <= named
 
 
 def floats_in(hint: Any) -> int:
@@ -160,22 +107,19 @@ def test_no_name_of_an_option_is_cut_at_80_columns(name):
 class Drink:
     """A record with a required field, defaults, and one that is made anew."""
 
-    what: Annotated[str, typer.Option("-w", "--what", help="What there is.")]
-    sugar: Annotated[int, typer.Option(help="Lumps.")] = 1
-    beside: Annotated[list[str], typer.Option(help="What else.")] = field(
-        default_factory=lambda: ["milk"]
-    )
+    what: str = option(..., "What there is.", "-w", "--what")
+    sugar: int = option(1, "Lumps.")
+    beside: list[str] = option(["milk"], "What else.")  # noqa: RUF009
 
 
 def called(*words: str) -> Any:
     calls, table = [], typer.Typer()
 
-    @table.command()
-    @flatten_options
     def serve(guest: str, *, drink: Drink, loud: bool = False) -> None:
         """Serve a guest."""
         calls.append((guest, drink, loud))
 
+    table.command()(flattened(serve))
     done = CliRunner().invoke(table, list(words))
     return calls[0] if calls else done
 
@@ -193,25 +137,19 @@ def test_two_parameters_of_one_name_are_refused():
     def serve(sugar: int, drink: Drink) -> None: ...
 
     with pytest.raises(TypeError, match="serve: two parameters are named sugar"):
-        flatten_options(serve)
+        flattened(serve)
 
 
 def test_the_options_of_loading_and_computing_do_what_they_say(tmp_path):
-    file = tmp_path / "mine.jsonl"
     rows = [
         {"id": k, "user_id": f"u{k}", "prompt": f"Which, {k}?", "chosen": "a", "rejected": "bb",
          "split": "test" if k % 2 else "other"}
         for k in range(8)
     ]  # fmt: skip
-    file.write_text("".join(json.dumps(row) + "\n" for row in [*rows, {"id": 9}]))
+    file = command_line.write_rows(tmp_path / "mine.jsonl", [*rows, {"id": 9}])
 
-    def run(*words: object) -> str:
-        given = ["evaluate", "-b", file, "-s", "longest", "-o", tmp_path / "runs", *words]
-        done = CliRunner().invoke(app, [str(word) for word in given])
-        if done.exception is not None and not isinstance(done.exception, SystemExit):
-            raise done.exception
-        return done.stdout
-
+    same = ("-b", file, "-s", "longest", "-o", tmp_path / "runs")
+    run = partial(command_line.run, "evaluate", *same)
     words = ("--map", "question=prompt", "--skip-bad-rows", "--max-line", "1")
     document = json.loads(run(*words, "--limit", "2", "--seed", "5", "--format", "json"))
     assert document["runs"][0]["n_pairs"] == 2
@@ -243,22 +181,20 @@ def test_reading_alone_maps_columns():
 
 
 def test_recipes_reach_the_models_that_are_trained(tiny, tmp_path):
-    file = tmp_path / "votes.jsonl"
     rows = [
         {"id": k, "user_id": f"u{k % 3}", "question": f"Which, {k}?", "chosen": "a",
          "rejected": "bb", "split": "adapt", "profile": [{"id": "p", "text": "I wrote this."}],
          "rubric_aspects": [{"aspect": "Short."}]}
         for k in range(6)
     ]  # fmt: skip
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    file = command_line.write_rows(tmp_path / "votes.jsonl", rows)
     words = ["--data", file, "--steps", 1, "--batch-pairs", 2, "--learning-rate", 1e-4, "--seed", 4]
     words += ["--max-length", 400, "--leave-out", "u1", "--dtype", "float32", "--device", "cpu"]
 
     def trained(kind: str, base: str, *more: object) -> tuple[str, dict[str, Any]]:
-        given = ["train", kind, "--base", base, "-o", tmp_path / kind, *words, *more]
-        done = CliRunner().invoke(app, [str(word) for word in given])
-        assert done.exit_code == 0, done.exception
-        return done.stdout, json.loads((tmp_path / kind / "palate.json").read_text())
+        given = ("--base", base, "-o", tmp_path / kind, *words, *more)
+        printed = command_line.run("train", kind, *given)
+        return printed, json.loads((tmp_path / kind / "palate.json").read_text())
 
     said, facts = trained("classifier", tiny.classifier())
     assert "on 2 of 4 pairs (0 over 400 tokens left out); loss" in said

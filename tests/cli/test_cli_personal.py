@@ -6,11 +6,10 @@ import json
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from palate.cli import app
+from command_line import run, write_rows
 from palate.errors import ModelError, UsageError
-from palate.scorers.user_likelihood import ReferencePolicy
+from palate.scorers.personal_policy import ReferencePolicy
 
 USERS = [f"u{k}" for k in range(12)]
 
@@ -36,18 +35,8 @@ def votes(tmp_path_factory):
 @pytest.fixture(scope="module")
 def model(votes, tmp_path_factory):
     folder = tmp_path_factory.mktemp("models") / "heads"
-    run(
-        "train",
-        "user-heads",
-        "--data",
-        votes,
-        "--embedder",
-        "style",
-        "--held-out-users",
-        "0.25",
-        "-o",
-        folder,
-    )
+    words = ("--data", votes, "--embedder", "style", "--held-out-users", "0.25", "-o", folder)
+    run("train", "user-heads", *words)
     return folder
 
 
@@ -55,14 +44,6 @@ def model(votes, tmp_path_factory):
 def elsewhere(tmp_path, monkeypatch):
     """Results go under the working folder."""
     monkeypatch.chdir(tmp_path)
-
-
-def run(*words):
-    done = CliRunner().invoke(app, [str(word) for word in words])
-    if done.exception is not None and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    assert done.exit_code == 0, done.output
-    return done.stdout
 
 
 def test_training_says_what_it_learnt_from(votes, tmp_path):
@@ -112,42 +93,24 @@ def test_a_curve_rises_with_choices_and_is_drawn(votes, model, tmp_path):
     assert values[0] < values[1] < values[-1] + 0.05
     assert {one["group"] for one in said["points"]} == {"all", "trained", "held_out"}
     assert picture.read_bytes()[:4] == b"\x89PNG"
-    table = run(
-        "learning-curve",
-        "-b",
-        votes,
-        "-m",
-        model,
-        "--shots",
-        "0",
-        "--shots",
-        "5",
-        "--mirrors",
-        "only",
-    )
+    words = ("--shots", 0, "--shots", 5, "--mirrors", "only")
+    table = run("learning-curve", "-b", votes, "-m", model, *words)
     assert "residual accuracy" in table
 
 
 @pytest.mark.parametrize(
-    ("words", "error", "said"),
+    ("option", "value", "said"),
     [
-        (["train", "user-heads", "--embedder", "style", "--set", "rank=2"], UsageError, "rank"),
-        (
-            ["train", "user-heads", "--embedder", "style", "--set", "ridge"],
-            UsageError,
-            "name=value",
-        ),
-        (
-            ["train", "user-heads", "--embedder", "style", "--held-out-users", "1"],
-            UsageError,
-            "share",
-        ),
-        (["train", "user-heads", "--embedder", "style", "--leave-out", "x"], UsageError, "no such"),
+        ("--set", "rank=2", "rank"),
+        ("--set", "ridge", "name=value"),
+        ("--held-out-users", "1", "share"),
+        ("--leave-out", "x", "no such"),
     ],
 )
-def test_bad_words_are_one_line(votes, tmp_path, words, error, said):
-    with pytest.raises(error, match=said):
-        run(*words, "--data", votes, "-o", tmp_path / "out")
+def test_bad_words_are_one_line(votes, tmp_path, option, value, said):
+    words = ("--embedder", "style", option, value, "--data", votes, "-o", tmp_path / "out")
+    with pytest.raises(UsageError, match=said):
+        run("train", "user-heads", *words)
     assert not (tmp_path / "out").exists()
 
 
@@ -170,7 +133,7 @@ def test_choices_of_a_file_and_drawn_shots(votes, model, tmp_path):
         kept = [
             {k: v for k, v in row.items() if k != "split"} for row in rows if row["split"] == split
         ]
-        (tmp_path / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in kept))
+        write_rows(tmp_path / f"{name}.jsonl", kept)
     said = json.loads(
         run("evaluate", "-b", tmp_path / "test.jsonl", "-s", f"personal:{model}", "-o", tmp_path,
             "--choices", tmp_path / "past.jsonl", "--shots", "1", "--shots", "10", "--repeats", "2",

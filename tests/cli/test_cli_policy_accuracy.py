@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import pytest
-from typer.testing import CliRunner
 
-from palate.cli import app
+from command_line import run as run_command
 from palate.errors import PalateError
 from palate.runs import load_all
 
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("PALATE_CACHE", str(tmp_path / "cache"))
-
-
-def run(*words: object) -> str:
-    found = CliRunner().invoke(app, ["policy-accuracy", *map(str, words)])
-    if found.exception is not None and not isinstance(found.exception, SystemExit):
-        raise found.exception
-    assert found.exit_code == 0, found.output
-    return found.stdout
+pytestmark = pytest.mark.usefixtures("cache")
+run = partial(run_command, "policy-accuracy")
 
 
 def test_a_screen_and_a_document(tiny, tmp_path):
@@ -98,7 +88,7 @@ def test_bad_input_is_one_line(tiny, words, told):
     ],
 )
 def test_a_policy_alone_is_refused_before_anything_is_read(tiny, words, told, monkeypatch):
-    monkeypatch.setattr("palate.engines.local.model.LocalModel._read", None)
+    monkeypatch.setattr("palate.engines.local_model.LocalModel.read", None)
     with pytest.raises(PalateError) as caught:
         run("-b", "tasting", "-p", tiny.model(), "--limit", 2, *words)
     assert told in str(caught.value) and "spec" not in str(caught.value)
@@ -107,9 +97,7 @@ def test_a_policy_alone_is_refused_before_anything_is_read(tiny, words, told, mo
 
 def test_what_will_be_read_is_told_first(tiny, tmp_path, monkeypatch):
     lines = []
-    monkeypatch.setattr(
-        "palate.cli.policy_accuracy.err.print", lambda text, **_: lines.append(text)
-    )
+    monkeypatch.setattr("palate.cli.uses.err.print", lambda text, **_: lines.append(text))
     same = ("-b", "tasting", "-p", tiny.model(), "--limit", 4, "-o", tmp_path, "-c", "profile:1")
     run(*same, "-s", "longest", "-s", "random", "--relative")
     assert lines.pop() == (

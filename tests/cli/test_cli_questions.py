@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from command_line import palate
+from command_line import palate, write_rows
 
 QUESTIONS = [
     {"id": "1", "question": "Which tea?", "reference": "strong Assam"},
@@ -23,8 +23,7 @@ SAMPLES = [
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     for name, rows in (("questions", QUESTIONS), ("samples", SAMPLES)):
-        lines = "".join(f"{json.dumps(row)}\n" for row in rows)
-        (tmp_path / f"{name}.jsonl").write_text(lines)
+        write_rows(tmp_path / f"{name}.jsonl", rows)
     return tmp_path
 
 

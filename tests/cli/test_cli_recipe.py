@@ -10,6 +10,7 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
+from command_line import run
 from palate.cli import app
 from palate.cli.lazy import MOST_SHOWN
 from palate.errors import UsageError
@@ -19,11 +20,10 @@ HELP = Path(__file__).with_name("help.txt")
 UPDATE = "UPDATE_HELP" in os.environ
 
 
-def run(*words: str) -> str:
-    done = CliRunner().invoke(app, list(words), env={"COLUMNS": "80"}, color=False)
-    if done.exception is not None and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    return done.output
+def help_of(name: str) -> list[str]:
+    words = [*name.split(), "--help"]
+    done = CliRunner().invoke(app, words, env={"COLUMNS": "80"}, color=False)
+    return done.output.splitlines()
 
 
 def names(group: Any = None, of: str = "") -> list[str]:
@@ -39,7 +39,7 @@ def test_the_help_of_every_command_is_as_it_was_read_last() -> None:
     # UPDATE_HELP=1 writes it anew: read the difference.
     pages = []
     for name in names():
-        lines = [line.rstrip() for line in run(*name.split(), "--help").splitlines()]
+        lines = [line.rstrip() for line in help_of(name)]
         assert max(map(len, lines)) <= 80, name
         pages.append(f"$ palate {name} --help\n" + "\n".join(lines).strip("\n"))
     text = "\n\n".join(pages) + "\n"
@@ -50,21 +50,21 @@ def test_the_help_of_every_command_is_as_it_was_read_last() -> None:
 
 @pytest.mark.parametrize("name", names())
 def test_no_help_shows_more_options_than_a_screen_holds(name: str) -> None:
-    shown = [line for line in run(*name.split(), "--help").splitlines() if line.startswith("│")]
+    shown = [line for line in help_of(name) if line.startswith("│")]
     options = [line for line in shown if line.lstrip("│ *").startswith("-")]
     assert 0 < len(options) <= MOST_SHOWN
-
-
-def test_the_help_of_ppo_fits_60_lines_and_all_of_it_can_be_asked_for() -> None:
-    assert len(run("ppo", "--help").splitlines()) <= 60
-    assert "--gae-lambda" not in run("ppo", "--help")
-    assert "--gae-lambda" in run("ppo", "--help-all")
 
 
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+def test_the_help_of_ppo_fits_60_lines_and_all_of_it_can_be_asked_for() -> None:
+    assert len(run("ppo", "--help").splitlines()) <= 60
+    assert "--gae-lambda" not in run("ppo", "--help")
+    assert "--gae-lambda" in run("ppo", "--help-all")
 
 
 def test_the_command_line_counts_before_the_recipe_and_that_before_the_usual(here: Path) -> None:
@@ -84,6 +84,7 @@ def test_the_command_line_counts_before_the_recipe_and_that_before_the_usual(her
     ("file", "text", "message"),
     [
         ("palate.toml", "[evalute]\nseed = 1", "palate.toml: no command 'evalute'; did you mean"),
+        ("palate.toml", '["export rewardbench"]\n', "palate.toml: no command 'export rewardbench'"),
         ("palate.toml", "evaluate = 3", "palate.toml: expected a table of options by command"),
         ("palate.toml", "[evaluate]\nscorr = 1", "palate.toml: no option 'scorr'; did you mean sc"),
         ("r.toml", "sed = 1", "r.toml: no option 'sed'; did you mean seed?"),

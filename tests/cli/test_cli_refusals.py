@@ -3,49 +3,30 @@
 from __future__ import annotations
 
 import json
-import sys
-from typing import NamedTuple
+from functools import partial
 
 import pytest
 
+import command_line
 from endpoints import Loopback
-from palate.cli import main
 
 KEY = "sk-very-secret-0123456789"
 N = 24
 
 
-class Done(NamedTuple):
-    returncode: int
-    stdout: str
-    stderr: str
-
-
 @pytest.fixture
-def palate(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    for name, value in {"COLUMNS": "200", "NO_COLOR": "1", "PALATE_API_KEY": KEY}.items():
-        monkeypatch.setenv(name, value)
-
-    def run(*words):
-        monkeypatch.setattr(sys, "argv", ["palate", "evaluate", *words])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        return Done(int(stop.value.code or 0), *capsys.readouterr())
-
-    return run
+def palate(tmp_path):
+    return partial(command_line.palate, "evaluate", cwd=tmp_path, PALATE_API_KEY=KEY)
 
 
 @pytest.fixture
 def pairs(tmp_path):
-    path = tmp_path / "votes.jsonl"
     rows = [
         {"id": k, "user_id": f"u{k % 3}", "question": f"Which, {k}?", "chosen": f"Tea {k}.",
          "rejected": f"Coffee {k}, hot."}
         for k in range(N)
     ]  # fmt: skip
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return str(path)
+    return str(command_line.write_rows(tmp_path / "votes.jsonl", rows))
 
 
 def verdict(letter="A", finish="stop", **message):

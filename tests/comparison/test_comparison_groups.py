@@ -1,6 +1,6 @@
 """Runs by group, and who loses by what is shown."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from palate.benchmarks import Dataset, load_benchmark
-from palate.comparison import check_by, groups_of, users_harmed
+from palate.comparison import check_by, evaluate, groups_of, users_harmed
 from palate.comparison.by_group import by_group
 from palate.errors import BenchmarkError, ComparisonError, UsageError
-from palate.evaluation import evaluate
 from palate.metrics import accuracy, group_gap, harmed_share, holm, worst_decile
 from palate.records import PreferencePair, ScorerInfo, Scores, Slate
 from palate.reports import group_tables
@@ -80,9 +79,21 @@ def benchmark(n_users: int = 30, each: int = 6) -> Dataset:
 PAIRS = benchmark()
 
 
+def changed(change: Callable[[PreferencePair], dict[str, object]]) -> Dataset:
+    """The pairs with other fields each."""
+    rows = tuple(pair.model_copy(update=change(pair)) for pair in PAIRS.pairs)
+    return replace(PAIRS, rows=rows)
+
+
+def both(pairs: Dataset) -> list[Run]:
+    """Runs shown nothing and shown a post."""
+    contexts = ("none", "profile:1")
+    return [evaluate(pairs, Counting(), c, root=None, name="c") for c in contexts]
+
+
 @pytest.fixture(scope="module")
-def runs() -> tuple[Run, Run]:
-    return tuple(evaluate(PAIRS, Counting(), c, root=None, name="c") for c in ("none", "profile:1"))  # type: ignore[return-value]
+def runs() -> list[Run]:
+    return both(PAIRS)
 
 
 @pytest.mark.parametrize(
@@ -109,19 +120,16 @@ def test_figures_are_those_of_the_rows_of_each_group(runs, by, label) -> None:  
         assert group.accuracy.low == pytest.approx(expected.low)
         assert (group.n_pairs, group.n_users) == (len(mine), len(set(users)))
         assert group.under_10_users == (len(set(users)) < 10)
-        assert group.worst_decile["shrunken"] == pytest.approx(worst_decile(x, users).shrunken)
+        assert group.worst_decile["shrunken"] == pytest.approx(worst_decile(x, users)["shrunken"])
 
 
-def test_the_largest_gap_is_clustered_and_corrected_over_all(runs: tuple[Run, Run]) -> None:
-    labelled = tuple(
-        p.model_copy(update={"category": ("x", "y", "z")[int(p.id.split("-")[1]) % 3]})
-        for p in PAIRS.pairs
-    )
-    run = evaluate(replace(PAIRS, rows=labelled), Counting(), root=None, name="c")
+def test_the_largest_gap_is_clustered_and_corrected_over_all(runs: list[Run]) -> None:
+    labelled = changed(lambda p: {"category": "xyz"[int(p.id.split("-")[1]) % 3]})
+    run = evaluate(labelled, Counting(), "none", root=None, name="c")
     gap = by_group(run, "category").largest_gap
     assert gap is not None
     x, users = run.verdicts.values, run.verdicts.users
-    of = np.array([p.category for p in labelled])
+    of = np.array([p.category for p in labelled.pairs])
     tests = {}
     for a, b in (("x", "y"), ("x", "z"), ("y", "z")):
         both = (of == a) | (of == b)
@@ -140,16 +148,13 @@ def test_the_largest_gap_is_clustered_and_corrected_over_all(runs: tuple[Run, Ru
     assert means[gap.a] - means[gap.b] == pytest.approx(gap.value)  # type: ignore[operator]
 
 
-def test_groups_of_few_users_say_so_and_stand_in_no_gap(runs: tuple[Run, Run]) -> None:
+def test_groups_of_few_users_say_so_and_stand_in_no_gap(runs: list[Run]) -> None:
     view = by_group(runs[0], "subset")
-    assert {group.name: group.under_10_users for group in view.groups} == {
-        "even": False,
-        "odd": True,
-    }
+    assert {g.name: g.under_10_users for g in view.groups} == {"even": False, "odd": True}
     assert view.largest_gap is None
 
 
-def test_who_loses_is_told_of_the_rows_scored_under_both(runs: tuple[Run, Run]) -> None:
+def test_who_loses_is_told_of_the_rows_scored_under_both(runs: list[Run]) -> None:
     none, shown = runs
     found = users_harmed(shown, none)
     d = shown.verdicts.values - none.verdicts.values
@@ -164,13 +169,7 @@ def test_who_loses_is_told_of_the_rows_scored_under_both(runs: tuple[Run, Run]) 
 
 
 def test_who_loses_knows_which_users_share_a_question() -> None:
-    pairs = tuple(
-        p.model_copy(update={"text": f"Which, {p.id.split('-')[1]}?"}) for p in PAIRS.pairs
-    )
-    none, shown = (
-        evaluate(replace(PAIRS, rows=pairs), Counting(), c, root=None, name="c")
-        for c in ("none", "profile:1")
-    )
+    none, shown = both(changed(lambda p: {"text": f"Which, {p.id.split('-')[1]}?"}))
     v, w = shown.verdicts.by_id(), none.verdicts.by_id()
     questions = [name.split("-")[1] for name, _ in v.keys]
     expected = harmed_share(v.values - w.values, v.users, questions)
@@ -183,20 +182,11 @@ def test_who_loses_knows_which_users_share_a_question() -> None:
 
 def test_a_constant_question_over_texts_of_one_user_each_shares_nothing() -> None:
     def compared(question: str | None) -> ReportedEstimate:
-        pairs = tuple(
-            p.model_copy(
-                update={
-                    "text": question or p.text,
-                    "chosen": f"{p.id} {p.chosen}",
-                    "rejected": f"{p.id} {p.rejected}",
-                }
-            )
-            for p in PAIRS.pairs
-        )
-        none, shown = (
-            evaluate(replace(PAIRS, rows=pairs), Counting(), c, root=None, name="c")
-            for c in ("none", "profile:1")
-        )
+        def asked(p: PreferencePair) -> dict[str, object]:
+            texts = {name: f"{p.id} {getattr(p, name)}" for name in ("chosen", "rejected")}
+            return {"text": question or p.text, **texts}
+
+        none, shown = both(changed(asked))
         return users_harmed(shown, none)
 
     expected = compared(None)
@@ -205,11 +195,7 @@ def test_a_constant_question_over_texts_of_one_user_each_shares_nothing() -> Non
 
 
 def test_why_nobody_knows_who_loses_is_said() -> None:
-    pairs = tuple(p.model_copy(update={"text": "Which?"}) for p in PAIRS.pairs)
-    none, shown = (
-        evaluate(replace(PAIRS, rows=pairs), Counting(), c, root=None, name="c")
-        for c in ("none", "profile:1")
-    )
+    none, shown = both(changed(lambda p: {"text": "Which?"}))
     measured = users_harmed(shown, none)
     note = "no share: 0 users with rows on two questions, and 3 are needed"
     assert (measured.value, measured.note) == (None, note)
@@ -218,14 +204,7 @@ def test_why_nobody_knows_who_loses_is_said() -> None:
 
 
 def test_rows_where_nothing_is_shown_do_not_count() -> None:
-    bare = tuple(
-        p.model_copy(update={"profile": ()}) if p.id.endswith(("0", "1")) else p
-        for p in PAIRS.pairs
-    )
-    pairs = replace(PAIRS, rows=bare)
-    none, shown = (
-        evaluate(pairs, Counting(), c, root=None, name="c") for c in ("none", "profile:1")
-    )
+    none, shown = both(changed(lambda p: {"profile": ()} if p.id.endswith(("0", "1")) else {}))
     v, w = shown.verdicts.by_id(), none.verdicts.by_id()
     some = v.own_words > 0
     assert some.sum() == 120
@@ -235,15 +214,14 @@ def test_rows_where_nothing_is_shown_do_not_count() -> None:
     assert (everything.value, everything.n) == (0, 30), "where neither shows anything all count"
 
 
-def test_a_shuffled_file_gives_the_same_groups(runs: tuple[Run, Run]) -> None:
-    turned = replace(PAIRS, rows=PAIRS.pairs[::-1])
-    other = [evaluate(turned, Counting(), c, root=None, name="c") for c in ("none", "profile:1")]
+def test_a_shuffled_file_gives_the_same_groups(runs: list[Run]) -> None:
+    other = both(replace(PAIRS, rows=PAIRS.pairs[::-1]))
     for by in ("trait:age", "category", "subset"):
         assert groups_of(runs, [by]) == groups_of(other, [by])
 
 
 def test_mirrored_couples_get_a_line_and_no_figure() -> None:
-    tasting = evaluate("tasting", "longest", root=None)
+    tasting = evaluate("tasting", "longest", "none", root=None)
     view = by_group(tasting, "subset")
     assert view.groups == ()
     assert view.note is not None
@@ -252,40 +230,72 @@ def test_mirrored_couples_get_a_line_and_no_figure() -> None:
         users_harmed(tasting, tasting)
 
 
-def test_what_is_refused(runs: tuple[Run, Run]) -> None:
+def test_what_is_refused(runs: list[Run]) -> None:
     none, shown = runs
     for wrong in ("", "trait:", "age", "categories"):
-        with pytest.raises(UsageError, match=r"subset, category, month or trait:NAME"):
+        with pytest.raises(UsageError, match=r"subset, category, month, user or trait:NAME"):
             by_group(none, wrong)
     with pytest.raises(BenchmarkError, match=r"no trait 'town' \(traits: age\)"):
         check_by("trait:town", PAIRS)
     with pytest.raises(BenchmarkError, match="names a trait:town"):
         by_group(none, "trait:town")
-    plain = tuple(p.model_copy(update={"category": ""}) for p in PAIRS.pairs)
     with pytest.raises(BenchmarkError, match="no categories"):
-        check_by("category", replace(PAIRS, rows=plain))
+        check_by("category", changed(lambda p: {"category": ""}))
     check_by("category", load_benchmark("tasting"))
     with pytest.raises(ComparisonError, match="two runs of one scorer"):
-        users_harmed(shown, evaluate(PAIRS, "longest", root=None))
+        users_harmed(shown, evaluate(PAIRS, "longest", "none", root=None))
     with pytest.raises(ComparisonError, match="differ in their rows"):
         fewer = replace(PAIRS, rows=PAIRS.pairs[1:])
-        users_harmed(shown, evaluate(fewer, Counting(), root=None, name="c"))
+        users_harmed(shown, evaluate(fewer, Counting(), "none", root=None, name="c"))
 
 
 def test_an_old_run_is_readable_and_gets_its_labels_without_computing(tmp_path: Path) -> None:
     scorer = Counting()
-    folder = evaluate(PAIRS, scorer, root=tmp_path, name="c").folder
+    folder = evaluate(PAIRS, scorer, "none", root=tmp_path, name="c").folder
     assert folder is not None
     labelled = load(folder)
     assert by_group(labelled, "category").groups
     path, first = folder / "rows.jsonl", scorer.scored
-    old = [
-        row.model_copy(update={"category": "", "traits": {}}).line()
-        for row in labelled.verdicts.rows
-    ]
+    bare = {"category": "", "traits": {}}
+    old = [row.model_copy(update=bare).line() for row in labelled.verdicts.rows]
     path.write_text("\n".join(old) + "\n")
     with pytest.raises(BenchmarkError, match="run `palate evaluate` again"):
-        by_group(load(folder), "category")
-    again = evaluate(PAIRS, scorer, root=tmp_path, name="c")
+        by_group(Run.read(folder), "category")
+    again = evaluate(PAIRS, scorer, "none", root=tmp_path, name="c")
     assert scorer.scored == first
     assert by_group(again, "category") == by_group(labelled, "category")
+
+
+def teas(choices: Iterable[tuple[str, str, str]]) -> Dataset:
+    """A row for each user, chosen and rejected answer."""
+    rows = [
+        {"id": k, "user_id": user, "question": f"Which, {k}?", "chosen": chosen,
+         "rejected": rejected}
+        for k, (user, chosen, rejected) in enumerate(choices)
+    ]  # fmt: skip
+    return Dataset.from_rows("teas", rows)
+
+
+def test_users_stand_beside_scorers_those_with_most_pairs_first() -> None:
+    votes = {"ann": 3, "bob": 2, "eve": 1}
+    answers = {"eve": ("No.", "Yes, of course.")}
+    data = teas(
+        (user, *answers.get(user, ("A long answer.", "No.")))
+        for user, n in votes.items() for _ in range(n)
+    )  # fmt: skip
+    runs = [evaluate(data, name, "none", root=None) for name in ("longest", "shortest")]
+    (table,) = group_tables(groups_of(runs, ["user"]))
+    assert [*table.columns] == ["user", "pairs", "longest, none", "shortest, none"]
+    assert [[*row] for row in table.rows] == [
+        ["ann", "3", "1.000", "0.000"], ["bob", "2", "1.000", "0.000"],
+        ["eve", "1", "0.000", "1.000"],
+    ]  # fmt: skip
+
+
+def test_more_users_than_a_screen_holds_are_counted() -> None:
+    run = evaluate(
+        teas((f"u{k}", "Long one.", "No.") for k in range(60)), "longest", "none", root=None
+    )
+    (table,) = group_tables(groups_of([run], ["user"]))
+    assert len(table.rows) == 50
+    assert "10 more users: --format json has every user." in table.notes

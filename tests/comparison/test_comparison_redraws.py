@@ -19,25 +19,19 @@ def rows(margins, users=30, questions=1000):
     for k, margin in enumerate(margins):
         verdict = Judgement(margin=float(margin)).verdict(0)
         yield VerdictRow(
-            id=f"{k:05}",
-            content_hash=str(k),
+            id=f"{k:05}", content_hash=str(k),
             question_hash=VerdictRow.hash_of(str(k % questions)),
             response_hashes=(VerdictRow.hash_of(f"{k}a"), VerdictRow.hash_of(f"{k}b")),
-            user=f"u{k % users}",
-            subset="",
-            mirror_of=None,
-            outcome=verdict.outcome,
-            margin=verdict.margin,
-            own_words=9,
-            lengths=(9, 8),
-        )
+            user=f"u{k % users}", subset="", mirror_of=None, outcome=verdict.outcome,
+            margin=verdict.margin, own_words=9, lengths=(9, 8),
+        )  # fmt: skip
 
 
-def run(scorer, context, first, again=None, sample=(), kind="rounding"):
+def run(scorer, context, first, again=None, sample=(), kind="rounding", **more):
     """Return a run; `again` are the second margins, of which the sample is known."""
-    verdicts, twice, noise = Verdicts(rows(first)), None, None
+    verdicts, twice, noise = Verdicts(rows(first, **more)), None, None
     if again is not None:
-        twice = Verdicts(rows(again)).take(np.asarray(sample))
+        twice = Verdicts(rows(again, **more)).take(np.asarray(sample))
         noise = noise_of(verdicts, twice, kind, "bfloat16" if kind == "rounding" else None)
     summary = summarise(verdicts, benchmark="b", scorer=scorer, context=context, noise=noise)
     return Run(summary, verdicts, again=twice)
@@ -59,16 +53,24 @@ def pair(scorer, gain, error, seed=0, n=300, sample=range(16), kind="rounding"):
     return sides, [run(scorer, c, e) for c, e in zip(contexts, exact, strict=True)]
 
 
+def identity_of(grid):
+    (identity,) = [gain for gain in grid.gains if gain.kind == "identity"]
+    return identity
+
+
 def word(runs):
     return next(f.word for f in findings_of(grid_of(*runs)) if f.context == OWN)
+
+
+def without_noise(runs):
+    return [Run(r.summary.model_copy(update={"noise": None}), r.verdicts) for r in runs]
 
 
 def borderline(error=0.5, kind="rounding"):
     """Return runs whose *yes* float32 does not share."""
     for seed in range(400):
         half, exact = pair("lift:./m", 0.15, error, seed, kind=kind)
-        bare = [Run(r.summary.model_copy(update={"noise": None}), r.verdicts) for r in half]
-        if word(bare) == "yes" and word(exact) == "not shown":
+        if word(without_noise(half)) == "yes" and word(exact) == "not shown":
             return half, exact
     raise AssertionError("no such seed")
 
@@ -76,7 +78,7 @@ def borderline(error=0.5, kind="rounding"):
 def test_a_yes_that_float32_does_not_share_reads_rounding():
     half, _ = borderline()
     grid = grid_of(*half)
-    (identity,) = [g for g in grid.gains if g.kind == "identity"]
+    identity = identity_of(grid)
     assert identity.p_holm < 0.05 and 0 < identity.survival < HOLDS
     assert word(half) == "rounding"
     (screen,) = screens(grid)
@@ -91,7 +93,7 @@ def test_a_yes_that_float32_does_not_share_reads_rounding():
 
 def test_a_clear_gain_stays_and_says_how_surely():
     half, exact = pair("lift:./m", 1.0, 0.2)
-    (identity,) = [g for g in grid_of(*half).gains if g.kind == "identity"]
+    identity = identity_of(grid_of(*half))
     assert (word(half), word(exact), identity.survival) == ("yes", "yes", 1.0)
     assert all(g.survival is None for g in grid_of(*exact).gains)
 
@@ -100,7 +102,7 @@ def test_with_every_row_in_float32_the_finding_is_float32s():
     for seed in range(12):
         half, exact = pair("lift:./m", 0.2, 0.5, seed, sample=range(300))
         words = word(half), word(exact)
-        (identity,) = [g for g in grid_of(*half).gains if g.kind == "identity"]
+        identity = identity_of(grid_of(*half))
         assert identity.survival in (None, 0.0, 1.0)
         assert words[0] in (words[1], "rounding", "not shown")
         assert (words[0] == "yes") <= (words[1] == "yes")
@@ -117,10 +119,8 @@ def test_a_stranger_s_gain_and_replies_that_change():
 
 def test_what_is_drawn_does_not_depend_on_the_file_s_order():
     half, _ = borderline()
-    turned = []
-    for each in half:
-        back = np.arange(len(each.verdicts))[::-1]
-        turned.append(Run(each.summary, each.verdicts.take(back), again=each.again))
+    back = np.arange(len(half[0].verdicts))[::-1]
+    turned = [Run(each.summary, each.verdicts.take(back), again=each.again) for each in half]
     a, b = (grid_of(*runs).gains for runs in (half, turned))
     assert [g.survival for g in a] == [g.survival for g in b]
 
@@ -149,7 +149,7 @@ def test_ranks_leave_open_what_rounding_could_turn():
     text = "\n".join(t.text() for t in comparison_tables(comparison))
     assert "Noise could turn first − second" in text.replace("\n", " ")
     assert "bfloat16 is expected to turn" in text
-    bare = [Run(r.summary.model_copy(update={"noise": None}), r.verdicts) for r in sides]
+    bare = without_noise(sides)
     assert [(r.best, r.worst) for r in compare(bare).groups[0].ranking] == [(1, 1), (2, 2)]
     assert "survival" not in compare(bare).to_json()
 
@@ -159,14 +159,14 @@ def test_redraws_of_nothing_give_the_observed_test(questions):
     # Without an error every redraw is the run itself.
     rng = np.random.default_rng(1)
     first, second = rng.standard_normal((2, 120)) + np.array([[0.9], [0.0]])
-    made = []
-    for context, margins in ((OWN, first), (STRANGER, second)):
-        verdicts = Verdicts(rows(margins, questions=questions))
-        noise = noise_of(verdicts, verdicts.take(np.arange(16)), "rounding", "bfloat16")
+    made = [
+        run("s:x", context, margins, margins, range(16), questions=questions)
+        for context, margins in ((OWN, first), (STRANGER, second))
+    ]
+    for each in made:
+        noise = each.summary.noise
         assert (noise.sd, noise.expected_flips, noise.flips_seen) == (None, 0.0, 0)
-        summary = summarise(verdicts, benchmark="b", scorer="s:x", context=context, noise=noise)
-        made.append(Run(summary, verdicts, again=verdicts.take(np.arange(16))))
-    (identity,) = [g for g in gains_of(made) if g.kind == "identity"]
+    identity = identity_of(grid_of(*made))
     assert identity.survival == 1.0
     x, y = (each.verdicts.values for each in made)
     assert identity.value == paired_difference(x, y, made[0].verdicts.clusters).value
@@ -184,5 +184,5 @@ def test_many_rows_are_drawn_in_blocks_of_bounded_memory(monkeypatch):
 
     monkeypatch.setattr(redraws.NoisySide, "drawn", drawn)
     half, _ = pair("lift:./m", 0.3, 0.2, n=3000)
-    (identity,) = [g for g in grid_of(*half).gains if g.kind == "identity"]
+    identity = identity_of(grid_of(*half))
     assert identity.survival == 1.0 and max(sizes) <= 1 << 20 and len(sizes) > 4

@@ -23,10 +23,10 @@ from test_comparison_ratings import (
 )
 
 from palate.benchmarks import Dataset, mirrors
-from palate.comparison import check_ratings, plan_grid
+from palate.comparison import check_ratings, evaluate, plan_grid
 from palate.comparison.ratings import evaluate_ratings
 from palate.errors import BenchmarkError, DataError, RunError
-from palate.evaluation import JOURNAL, Work, evaluate
+from palate.evaluation import JOURNAL, Work
 from palate.records import Post, ScorerInfo, Settings
 from palate.reports import rating_tables
 from palate.runs import RatingReport, Run, load
@@ -39,7 +39,7 @@ def with_ties(data: Dataset, ties: set[int]) -> Dataset:
 
 
 def rated(scorer: Planted, data: Dataset, root: Path | None = None) -> tuple[Run, RatingReport]:
-    run = evaluate(data, scorer, root=root, name="p", rate_undecided=True)
+    run = evaluate(data, scorer, "none", root=root, name="p", rate_undecided=True)
     return run, evaluate_ratings(run)
 
 
@@ -112,15 +112,16 @@ def test_two_equal_answers_are_rated_as_a_tie() -> None:
 
 def test_a_run_is_byte_for_byte_what_it_is_without(tmp_path: Path) -> None:
     data = with_ties(PAIRS, {1, 5, 40})
-    plain = evaluate(data, Planted(SCORES), root=tmp_path / "plain", name="p")
+    plain = evaluate(data, Planted(SCORES), "none", root=tmp_path / "plain", name="p")
     run, _ = rated(Planted(SCORES), data, tmp_path / "rated")
     assert plain.folder is not None
     assert run.folder is not None
     assert plain.folder.name == run.folder.name
     assert run.content_hash == plain.content_hash
     written = {path.name: path.read_bytes() for path in plain.folder.iterdir()}
+    del written["sums.json"]  # names undecided.jsonl too
     both = {path.name: path.read_bytes() for path in run.folder.iterdir()}
-    assert {*both} - {*written} == {"undecided.jsonl", JOURNAL}
+    assert {*both} - {*written} == {"undecided.jsonl", JOURNAL, "sums.json"}
     assert {name: both[name] for name in written} == written
     lines = [json.loads(line) for line in both["undecided.jsonl"].splitlines()]
     assert [line["outcome"] for line in lines] == ["unscored"] * 3
@@ -138,7 +139,7 @@ def test_what_is_scored_is_not_scored_again(tmp_path: Path, exact: bool) -> None
     journal = (run.folder / JOURNAL).read_bytes()
     assert rated(scorer, data, tmp_path)[1] == found
     # The other target takes the scores out of the run, and the journal keeps them.
-    evaluate(data, scorer, root=tmp_path, name="p")
+    evaluate(data, scorer, "none", root=tmp_path, name="p")
     assert evaluate_ratings(load(run.folder)).n_undecided == 80
     assert rated(scorer, data, tmp_path)[1] == found
     assert (scorer.calls, (run.folder / JOURNAL).read_bytes()) == (160, journal)
@@ -154,7 +155,7 @@ def test_what_is_scored_is_not_scored_again(tmp_path: Path, exact: bool) -> None
 def test_an_exact_scorer_is_not_asked_what_the_run_has(tmp_path: Path) -> None:
     again = row("8", "bob", "ba", (4, 4), tie=True)
     scorer = Planted(TABLE)
-    evaluate(HAND, scorer, root=tmp_path, name="p")
+    evaluate(HAND, scorer, "none", root=tmp_path, name="p")
     calls = scorer.calls
     _, found = rated(scorer, Dataset("hand", (*HAND.pairs, again)), tmp_path)
     assert (scorer.calls, found.n_undecided) == (calls, 0)
@@ -163,7 +164,7 @@ def test_an_exact_scorer_is_not_asked_what_the_run_has(tmp_path: Path) -> None:
 def test_judges_have_no_score_for_undecided_rows_either() -> None:
     judge = FirstIsBetter()
     data = with_ties(HAND, {0, 2})
-    run = evaluate(data, judge, root=None, name="j", rate_undecided=True)
+    run = evaluate(data, judge, "none", root=None, name="j", rate_undecided=True)
     found = evaluate_ratings(run)
     assert (found.n_ratings, found.n_unscored, found.n_undecided) == (0, 11, 0)
     assert found.note == "no response has a score of its own"
@@ -212,16 +213,15 @@ def test_ratings_of_undecided_rows_are_checked() -> None:
     check_ratings(alone)
     assert rated(Planted(TABLE), alone)[1].n_ratings == 2
     with pytest.raises(BenchmarkError, match="holds a rating"):
-        evaluate_ratings(evaluate(alone, Planted(TABLE), root=None, name="p"))
+        evaluate_ratings(evaluate(alone, Planted(TABLE), "none", root=None, name="p"))
 
 
 def test_a_plan_counts_them() -> None:
     data = with_ties(HAND, {0, 1}).select()
     session, settings = Session(), Settings()
     plain = plan_grid([data], ["longest"], ["none"], Work.of(session, settings))
-    cells = plan_grid(
-        [data], ["longest"], ["none"], Work.of(session, settings), rate_undecided=True
-    )
+    work = Work.of(session, settings)
+    cells = plan_grid([data], ["longest"], ["none"], work, rate_undecided=True)
     assert (plain[0].rate_undecided, cells[0].rate_undecided) == (False, True)
 
 

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from pairs import pair_of
 from palate.benchmarks import Dataset, load_benchmark
-from palate.contexts.examples import Examples
+from palate.comparison import evaluate
+from palate.contexts.recorded import Examples
 from palate.data import forbidden_responses, normal
 from palate.errors import BenchmarkError, SpecError
-from palate.evaluation import ContextRow, evaluate, make_rows
+from palate.evaluation import ContextRow, make_rows
 from palate.prompts import pair_prompt, render
 from palate.records import PreferencePair, RubricAspect, Settings
 from palate.session import default_session
@@ -234,9 +235,7 @@ VOTES = st.tuples(st.sampled_from(["ann", "bob"]), TEXTS, TEXTS, TEXTS)
 
 
 @given(st.lists(VOTES, max_size=8), VOTES, st.sampled_from(SPECS))
-def test_nothing_shown_holds_a_response_of_its_pair(
-    history: list[tuple[str, ...]], asked: tuple[str, ...], spec: str
-) -> None:
+def test_nothing_shown_holds_a_response_of_its_pair(history, asked, spec):
     votes = [
         row(f"h{k}", u, text=q, chosen=c, rejected=r) for k, (u, q, c, r) in enumerate(history)
     ]

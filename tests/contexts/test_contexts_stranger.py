@@ -6,12 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palate.benchmarks import Dataset, load_benchmark
-from palate.contexts import build_context
-from palate.contexts.profile import take_words
-from palate.evaluation import ContextRow, make_rows
+from pairs import rows_of
+from palate.benchmarks import load_benchmark
+from palate.contexts.recorded import take_words
+from palate.evaluation import ContextRow
 from palate.records import Post, PreferencePair
-from palate.session import default_session
 from palate.words import count_words
 
 
@@ -24,9 +23,7 @@ def pair(user: str, texts: list[str], name: str = "", **fields: Any) -> Preferen
 
 
 def rows(pairs: list[PreferencePair], spec: str = "stranger:2?order=recent") -> list[ContextRow]:
-    return make_rows(
-        Dataset("made", tuple(pairs)), build_context(spec, default_session()), seed=0
-    )  # fmt: skip
+    return rows_of(pairs, spec)
 
 
 def texts(row: ContextRow) -> list[str]:
@@ -95,9 +92,7 @@ def test_a_mirror_partner_is_never_the_stranger() -> None:
     users = [pair("ann", ["a a"], mirror_of="bob"), pair("bob", ["b b"], mirror_of="ann"),
              pair("cy", ["c c"]), pair("di", ["d d"])]  # fmt: skip
     for seed in range(20):
-        made = make_rows(
-            Dataset("made", tuple(users)), build_context("stranger:1", default_session()), seed=seed
-        )
+        made = rows_of(users, "stranger:1", seed)
         shown = {row.question.user_id: texts(row) for row in made}
         assert shown["ann"] in (["c c"], ["d d"])
         assert shown["bob"] in (["c c"], ["d d"])
@@ -146,7 +141,7 @@ def test_without_user_ids_each_row_has_a_stranger_of_its_own() -> None:
 
 def test_a_stranger_is_drawn_for_every_row() -> None:
     pairs = load_benchmark("tasting")
-    made = make_rows(pairs, build_context("stranger:8", default_session()), seed=3)
+    made = rows_of(pairs, "stranger:8", seed=3)
     owner = {p.text: p.id.rsplit("-", 1)[0] for q in pairs.pairs for p in q.profile}
     shown: dict[str, set[str]] = {}
     for row in made:
@@ -160,10 +155,7 @@ def test_a_stranger_is_drawn_for_every_row() -> None:
 
 def test_several_draws_are_rows_after_one_another_without_a_stranger_twice() -> None:
     users = [pair(name, [f"{name} {name}"]) for name in ("ann", "bob", "cy", "di")]
-    one, four = (
-        make_rows(Dataset("made", tuple(users)), build_context(spec, default_session()), seed=2)
-        for spec in ("stranger:1", "stranger:1?draws=4")
-    )
+    one, four = (rows_of(users, spec, seed=2) for spec in ("stranger:1", "stranger:1?draws=4"))
     assert (len(one), len(four), four.draws) == (4, 16, 4)
     assert [four.id(k) for k in range(4)] == ["ann", "ann#1", "ann#2", "ann#3"]
     for k, user in enumerate(users):
@@ -184,8 +176,7 @@ def test_several_draws_are_rows_after_one_another_without_a_stranger_twice() -> 
 @pytest.mark.parametrize("k", [1, 5])
 def test_on_tasting_own_and_strangers_words_are_matched(k: int) -> None:
     pairs = load_benchmark("tasting")
-    own = make_rows(pairs, build_context(f"profile:{k}", default_session()), seed=0)
-    other = make_rows(pairs, build_context(f"stranger:{k}", default_session()), seed=0)
+    own, other = (rows_of(pairs, f"{kind}:{k}") for kind in ("profile", "stranger"))
     for mine, theirs in zip(own, other, strict=True):
         words = sum(count_words(part.text) for part in mine.slate.shown)
         assert words == mine.shown.own_words == theirs.shown.own_words > 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import json
 import logging
 from pathlib import Path
 from typing import Any
@@ -12,12 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palate.benchmarks import Dataset, LoadOptions, load_benchmark
+from palate.benchmarks import Dataset, load_benchmark
 from palate.contexts import build_context
-from palate.data import content_hash, load_rows, read_question
+from palate.data import LoadOptions, content_hash, load_rows, read_question
 from palate.errors import DataError
 from palate.evaluation import make_rows
 from palate.session import default_session
+from row_files import write
 
 ROW: dict[str, Any] = {"id": "r", "user_id": "ann", "question": "Tea?", "chosen": "Green.",
                        "rejected": "Black."}  # fmt: skip
@@ -33,11 +33,6 @@ def post(k: int, date: object) -> dict[str, Any]:
 
 
 POSTS = [post(k, date) for k, date in enumerate(FORMS)]
-
-
-def written(path: Path, *rows: dict[str, Any]) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return path
 
 
 def shown(row: dict[str, Any], context: str = "profile:3?order=recent") -> list[str]:
@@ -88,7 +83,7 @@ def test_a_row_without_a_date_is_written_and_hashed_without_one() -> None:
 def test_what_is_no_date_is_a_bad_row_of_a_file(tmp_path: Path, where: str) -> None:
     bad = "11 13, 2015"
     row = ROW | ({"date": bad} if where == "date" else {"profile": [post(0, bad)]})
-    path = written(tmp_path / "made.jsonl", ROW | {"id": "1"}, row)
+    path = write(tmp_path / "made.jsonl", [ROW | {"id": "1"}, row])
     with pytest.raises(DataError) as caught:
         load_rows(path)
     assert str(caught.value) == (
@@ -97,7 +92,7 @@ def test_what_is_no_date_is_a_bad_row_of_a_file(tmp_path: Path, where: str) -> N
         "2015-11-13T22:10:00Z or as seconds since 1970; or keep the order of the file with "
         "--order-as-in-file"
     )
-    loaded = load_rows(path, skip_bad_rows=True)
+    loaded = load_rows(path, LoadOptions(skip_bad_rows=True))
     assert (len(loaded.rows), len(loaded.bad_rows)) == (1, 1)
 
 
@@ -106,7 +101,7 @@ def test_the_order_of_the_file_can_be_kept_and_is_said(
 ) -> None:
     dates = ["9/30/2017", "11 13, 2015", "2001-01-01"]
     posts = [post(k, date) for k, date in enumerate(dates)]
-    path = written(tmp_path / "made.jsonl", ROW | {"profile": posts, "date": "soon"})
+    path = write(tmp_path / "made.jsonl", [ROW | {"profile": posts, "date": "soon"}])
     with caplog.at_level(logging.WARNING, "palate"):
         loaded = load_benchmark(str(path), options=LoadOptions(order_as_in_file=True))
     assert caplog.messages == [
@@ -128,7 +123,7 @@ def test_profiles_that_are_dated_in_part_keep_their_order_and_are_counted(
     posts = [post(0, "2017"), post(1, None), post(2, "2015")]
     rows = (ROW | {"profile": posts}, ROW | {"id": "2", "profile": POSTS}, ROW | {"id": "3"})
     with caplog.at_level(logging.WARNING, "palate"):
-        loaded = load_rows(written(tmp_path / "made.jsonl", *rows))
+        loaded = load_rows(write(tmp_path / "made.jsonl", rows))
     assert [one.id for one in loaded.rows[0].profile] == list("012")
-    (said,) = caplog.messages
+    said = caplog.messages[0]
     assert "in 1 profiles some posts have no date: there the order of the file counts" in said

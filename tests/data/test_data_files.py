@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palate.data import load_rows, parse_columns
-from palate.data.jsonl import read_jsonl
+from palate.data import LoadOptions, load_rows, parse_columns, read_jsonl
 from palate.errors import DataError, UsageError
+from row_files import as_lines, write
 
 
 def row(k: int, **changes: Any) -> dict[str, Any]:
@@ -19,14 +19,9 @@ def row(k: int, **changes: Any) -> dict[str, Any]:
     return made | changes
 
 
-def write(path: Path, rows: list[Any]) -> Path:
-    path.write_text("".join(json.dumps(one) + "\n" for one in rows), encoding="utf-8")
-    return path
-
-
 def refusal(path: Path, **options: Any) -> DataError:
     with pytest.raises(DataError) as caught:
-        load_rows(path, **options)
+        load_rows(path, LoadOptions(**options))
     error = caught.value
     assert str(error).startswith(str(path))
     assert "\n" not in str(error)
@@ -43,6 +38,7 @@ def refusal(path: Path, **options: Any) -> DataError:
         ({"id": "x", "a\nb": 1}, "question", "missing; the row has a b, id (see --map)"),
         (row(0), "id", "'r0' was used in row 1"),
         (row(1, chosen="No 1."), "chosen", "equals `rejected`"),
+        (row(1, chosen="a \ud800"), "chosen", "half a surrogate pair"),
     ],
 )
 def test_a_bad_row_names_file_line_and_field(
@@ -53,7 +49,7 @@ def test_a_bad_row_names_file_line_and_field(
     assert (error.file, error.line, error.field) == (str(path), 2, field)
     assert problem in str(error)
     assert str(error).startswith(f"{path}:2: ")
-    loaded = load_rows(path, skip_bad_rows=True)
+    loaded = load_rows(path, LoadOptions(skip_bad_rows=True))
     assert [pair.id for pair in loaded.rows] == ["r0", "r2"]
     assert [str(left) for left in loaded.bad_rows] == [str(error)]
 
@@ -75,14 +71,8 @@ def test_a_line_that_is_no_json_is_a_bad_row(tmp_path: Path, raw: bytes, problem
     error = refusal(path)
     assert error.line == 3
     assert problem in str(error)
-    assert [pair.id for pair in load_rows(path, skip_bad_rows=True).rows] == ["r0", "r3"]
-
-
-def test_half_a_surrogate_in_the_file_is_a_bad_row(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    path.write_text(json.dumps(row(0)) + "\n" + json.dumps(row(1, chosen="a \ud800")) + "\n")
-    error = refusal(path)
-    assert (error.line, error.field) == (2, "chosen")
+    loaded = load_rows(path, LoadOptions(skip_bad_rows=True))
+    assert [pair.id for pair in loaded.rows] == ["r0", "r3"]
 
 
 def test_a_byte_order_mark_and_blank_lines_do_not_count(tmp_path: Path) -> None:
@@ -104,18 +94,11 @@ def test_lines_are_counted_as_an_editor_counts_them(
     assert [line for line, _ in read_jsonl(path)] == expected
 
 
-def test_gzip_reads_the_same(tmp_path: Path) -> None:
-    plain = write(tmp_path / "a.jsonl", [row(0), row(1)])
-    packed = tmp_path / "a.jsonl.gz"
-    packed.write_bytes(gzip.compress(plain.read_bytes()))
-    assert load_rows(plain) == load_rows(packed)
-
-
 @pytest.mark.parametrize("kept", [0.2, 0.5, 0.98])
 def test_a_gzip_cut_short_is_refused_even_where_bad_rows_are_skipped(
     tmp_path: Path, kept: float
 ) -> None:
-    rows = "".join(json.dumps(row(k, narrative=str(hash(str(k))))) + "\n" for k in range(500))
+    rows = as_lines(row(k, narrative=str(hash(str(k)))) for k in range(500))
     packed = gzip.compress(rows.encode())
     path = tmp_path / "a.jsonl.gz"
     path.write_bytes(packed[: int(len(packed) * kept)])
@@ -143,7 +126,7 @@ def test_a_line_of_50_megabytes_is_refused_unread(tmp_path: Path) -> None:
 
 def test_the_limit_of_a_line_is_the_callers(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", [row(0), row(1, narrative="x" * 2**20)])
-    assert len(load_rows(path, max_line=2 * 2**20).rows) == 2
+    assert len(load_rows(path, LoadOptions(max_line=2 * 2**20)).rows) == 2
     error = refusal(path, max_line=2**20)
     assert (error.line, "over 1 MiB" in str(error)) == (2, True)
 
@@ -152,7 +135,7 @@ def test_columns_are_mapped(tmp_path: Path) -> None:
     rows = [{"key": k, "prompt": "Tea?", "better": "Yes.", "worse": "No."} for k in range(2)]
     path = write(tmp_path / "a.jsonl", rows)
     columns = {"id": "key", "question": "prompt", "chosen": "better", "rejected": "worse"}
-    loaded = load_rows(path, columns=columns)
+    loaded = load_rows(path, LoadOptions(columns=columns))
     assert [pair.id for pair in loaded.rows] == ["0", "1"]
     assert (loaded.rows[0].chosen, loaded.rows[0].rejected) == ("Yes.", "No.")
     assert (loaded.rows[0].extra, loaded.unknown_columns) == ({}, ())
@@ -160,13 +143,14 @@ def test_columns_are_mapped(tmp_path: Path) -> None:
 
 def test_two_columns_can_be_swapped(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", [row(0)])
-    (pair,) = load_rows(path, columns={"chosen": "rejected", "rejected": "chosen"}).rows
+    swapped = LoadOptions(columns={"chosen": "rejected", "rejected": "chosen"})
+    (pair,) = load_rows(path, swapped).rows
     assert (pair.chosen, pair.rejected) == ("No 0.", "Yes 0.")
 
 
 def test_a_mapped_column_replaces_the_one_of_that_name(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", [row(0, user_id="old", who="new"), row(1, user_id="old")])
-    one, two = load_rows(path, columns={"user_id": "who"}).rows
+    one, two = load_rows(path, LoadOptions(columns={"user_id": "who"})).rows
     assert (one.user_id, one.extra) == ("new", {})
     assert two.user_id == "r1"  # not "old": that column was not asked for
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -11,8 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from palate.benchmarks import Dataset, LoadOptions, find_benchmark
-from palate.data import LayoutOptions, load_rows, parse_columns, parse_votes
+from palate.data import LayoutOptions, parse_columns, parse_votes
+from palate.data.layouts import LAYOUTS
 from palate.errors import DataError, UsageError
+from row_files import chosen, load, write
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "tools"))
 
@@ -35,13 +38,7 @@ def test_every_layout_format_and_type_reads_as_expected(case, tmp_path):
 def test_there_are_forty_files_or_more_and_every_layout_is_among_them():
     read = {case.expected.layout for case in CASES if not isinstance(case.expected, str)}
     assert len(CASES) >= 40
-    assert read >= {"contract", *layouts_known()}
-
-
-def layouts_known():
-    from palate.data import LAYOUTS
-
-    return set(LAYOUTS)
+    assert read >= {"contract", *LAYOUTS}
 
 
 # Texts that no transcript, list or column of JSON could be taken for.
@@ -118,7 +115,7 @@ WRITERS = {
     "messages": preferred(messages),
     "HH": preferred(transcript),
     "letters": voted("winner", "A", "B", "tie", str),
-    "numbers": voted("preference", -1, 1, 0, int),
+    "numbers": voted("overall_preference", -1, 1, 0, int),
     "text of floats": voted("label", 1, 2, 0, lambda side: f"{side}.0"),
     "arena": arena,
     "rated": rated,
@@ -134,14 +131,9 @@ def test_rows_written_in_any_layout_read_back_the_same(name, votes, tmp_path):
          "rejected": responses[1], "tie": tie}
         for k, ((user, question, responses, tie), _) in enumerate(votes, 1)
     ]  # fmt: skip
-    file = tmp_path / "file.jsonl"
     lines = [WRITERS[name](row, swap) for row, (_, swap) in zip(rows, votes, strict=True)]
-    if name == "numbers" and not any(line["preference"] < 0 for line in lines):
-        return  # 0 and 1 alone may mean either, and are refused
-    if name == "text of floats" and not any(line["label"] == "2.0" for line in lines):
-        return
-    file.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    read = load_rows(file).rows
+    told = ["1=first", "2=second", "0=tie"] if name == "text of floats" else []
+    read = load(tmp_path / "file.jsonl", lines, votes=told, skip=False).rows
     expected = Dataset.from_rows("file", rows).rows
     for mine, theirs in zip(read, expected, strict=True):
         both = (mine.chosen, mine.rejected), (theirs.chosen, theirs.rejected)
@@ -151,151 +143,128 @@ def test_rows_written_in_any_layout_read_back_the_same(name, votes, tmp_path):
 
 def test_rows_of_the_contract_are_read_as_they_lie(tmp_path):
     """Not a byte moves: also beside columns that a layout knows."""
-    file = tmp_path / "file.jsonl"
     row = {"id": "1", "question": "Tea?", "chosen": "Green.", "rejected": "Black.",
            "winner": "a", "response_a": "Green.", "response_b": "Black.", "x": None}  # fmt: skip
-    file.write_text(json.dumps(row))
-    loaded = load_rows(file)
+    loaded = load(tmp_path / "file.jsonl", [row])
     assert loaded.reading is None
     assert loaded.rows == Dataset.from_rows("file", [row]).rows
     assert loaded.unknown_columns == ("response_a", "response_b", "winner")
 
 
-def write(folder, rows):
-    file = folder / "file.jsonl"
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return file
+VOTES = layouts.vote("winner", "a", "b", "tie")
+ROWS_OF_ONE = [{"id": 7, "question": "Tea?", "chosen": "Green.", "rejected": "Black."}]
+
+
+def with_posts(folder, *posts, rows=VOTES, **options):
+    """Read rows with these posts of a second file: (user, text), or with a date."""
+    named = [dict(zip(("user", "text", "date"), post, strict=False)) for post in posts]
+    file = write(folder / "posts.jsonl", named)
+    return load(folder / "file.jsonl", rows, posts=file, **options).rows
 
 
 def test_a_layout_is_named_aloud(tmp_path, caplog):
     caplog.set_level("INFO", logger="palate")
-    load_rows(write(tmp_path, layouts.vote("winner", "A", "B", "tie")))
+    load(tmp_path / "file.jsonl", layouts.vote("winner", "A", "B", "tie"))
     assert any(
         "layout vote: question = prompt, responses = response_a, response_b, choice = winner "
         "(a is first, b is second, tie is tie), user_id = annotator" in line
         for line in caplog.messages
     )
-    assert any("no id: each is named by its number" in line for line in caplog.messages)
+    assert any("no id: each is named by its content" in line for line in caplog.messages)
 
 
 def test_an_unknown_vote_says_how_often_and_where_first(tmp_path):
     rows = [*layouts.vote("winner", "a", "b", "tie")]
     rows += [{**rows[0], "winner": "skip"}] * 3
     with pytest.raises(DataError, match=r"file.jsonl:4.*'skip' is not known.*\(3 rows\)"):
-        load_rows(write(tmp_path, rows))
-    loaded = load_rows(tmp_path / "file.jsonl", skip_bad_rows=True)
+        load(tmp_path / "file.jsonl", rows, skip=False)
+    loaded = load(tmp_path / "file.jsonl", rows)
     assert (len(loaded.rows), [error.line for error in loaded.bad_rows]) == (3, [4, 5, 6])
 
 
-def test_ratings_of_rated_responses_are_kept(tmp_path):
-    loaded = load_rows(write(tmp_path, [layouts.scored("ann", 9, 5)]))
-    assert [row.gold.ratings for row in loaded.rows] == [(9, 5), (9, 1), (5, 1)]
-
-
-def test_a_side_in_brackets_is_told_from_nine_rows_of_ten_on(tmp_path, caplog):
-    rows = [
-        {"id": str(k), "question": f"Tea {k}?", "chosen": "['Green.']" if k else "Green.",
-         "rejected": "Black."} for k in range(10)
-    ]  # fmt: skip
-    load_rows(write(tmp_path, rows))
-    assert any("in 9 of 10 rows one response alone stands in brackets" in m
-               for m in caplog.messages)  # fmt: skip
-    caplog.clear()
-    load_rows(write(tmp_path, [*rows[:9], {**rows[9], "chosen": "Green."}]))
-    assert not any("brackets" in message for message in caplog.messages)
-
-
 def test_posts_of_a_second_file_become_profiles(tmp_path):
-    posts = tmp_path / "posts.jsonl"
-    posts.write_text(
-        json.dumps({"user": "ann", "text": "Mild.", "date": "2026-02-01"}) + "\n"
-        + json.dumps({"user": "ann", "text": "Early.", "date": "2026-01-01"}) + "\n"
-    )  # fmt: skip
-    file = write(tmp_path, layouts.vote("winner", "a", "b", "tie"))
-    rows = load_rows(file, layout=LayoutOptions(posts=posts)).rows
+    rows = with_posts(tmp_path, ("ann", "Mild.", "2026-02-01"), ("ann", "Early.", "2026-01-01"))
     assert [[post.text for post in row.profile] for row in rows] == [
         ["Early.", "Mild."], [], ["Early.", "Mild."],
     ]  # fmt: skip
 
 
+FORMS = "differ in nothing but white space or the form of accents"
+
+
 @pytest.mark.parametrize(
-    ("post", "problem"),
+    ("posts", "rows", "problem"),
     [
-        ({"user": "ann", "text": "Mild.", "date": "2/3/2026"}, "date"),
-        ({"user": "ann\u0301", "text": "Mild."}, "nothing but white space or the form of accents"),
+        ([("ann", "Mild.", "2/3/2026")], VOTES, "date"),
+        ([("an\u0144", "Old."), ("ann\u0301", "Mild.")], VOTES, FORMS),
+        ([("ann ", "Mild.")], VOTES, r"row 1 of the data.*write both alike"),
+        ([("ane\u0301", "Mild.")], [{**ROWS_OF_ONE[0], "user_id": "an\u00e9"}], FORMS),
     ],
 )
-def test_posts_of_a_second_file_are_held_to_the_rules_of_rows(tmp_path, post, problem):
-    posts = tmp_path / "posts.jsonl"
-    lines = [json.dumps(row) + "\n" for row in ({"user": "an\u0144", "text": "Old."}, post)]
-    posts.write_text("".join(lines))
-    file = write(tmp_path, layouts.vote("winner", "a", "b", "tie"))
+@pytest.mark.parametrize("skip", [True, False])
+def test_posts_of_a_second_file_are_held_to_the_rules_of_rows(tmp_path, posts, rows, problem, skip):
     with pytest.raises(DataError, match=problem):
-        load_rows(file, layout=LayoutOptions(posts=posts))
-
-
-def test_a_user_of_the_posts_is_spelt_as_in_the_rows(tmp_path):
-    posts = tmp_path / "posts.jsonl"
-    posts.write_text(json.dumps({"user": "ann ", "text": "Mild."}) + "\n")
-    file = write(tmp_path, layouts.vote("winner", "a", "b", "tie"))
-    with pytest.raises(DataError, match=r"row 1 of the data.*write both alike"):
-        load_rows(file, layout=LayoutOptions(posts=posts))
-
-
-def test_a_user_whose_accent_is_written_otherwise_than_in_the_rows_stops_the_load(tmp_path):
-    posts = tmp_path / "posts.jsonl"
-    posts.write_text(json.dumps({"user": "ane\u0301", "text": "Mild."}) + "\n")
-    file = write(tmp_path, [dict(row, user_id="an\u00e9") for row in ROWS_OF_ONE])
-    with pytest.raises(DataError, match="differ in nothing but white space or the form of accents"):
-        load_rows(file, layout=LayoutOptions(posts=posts), skip_bad_rows=True)
+        with_posts(tmp_path, *posts, rows=rows, skip=skip)
 
 
 @pytest.mark.parametrize("user", [float("nan"), None, ""])
 def test_posts_of_nobody_are_refused_and_rows_without_a_user_go_by_their_id(tmp_path, user):
-    posts = tmp_path / "posts.jsonl"
-    known = {"user": "7", "text": "Mild."}
-    posts.write_text(json.dumps(known) + "\n" + json.dumps({"user": user, "text": "Whose?"}))
-    file = write(tmp_path, ROWS_OF_ONE)
+    known = ("7", "Mild.")
     with pytest.raises(DataError, match="missing"):
-        load_rows(file, layout=LayoutOptions(posts=posts))
-    posts.write_text(
-        "".join(json.dumps(k) + "\n" for k in (known, {"user": "None", "text": "Other."}))
-    )
-    (row,) = load_rows(file, layout=LayoutOptions(posts=posts)).rows
+        with_posts(tmp_path, known, (user, "Whose?"), rows=ROWS_OF_ONE)
+    (row,) = with_posts(tmp_path, known, ("None", "Other."), rows=ROWS_OF_ONE)
     assert [post.text for post in row.profile] == ["Mild."] and row.user_id == "7"
 
 
-ROWS_OF_ONE = [{"id": 7, "question": "Tea?", "chosen": "Green.", "rejected": "Black."}]
-
-
 def test_epochs_of_a_second_file_are_instants(tmp_path):
-    posts = tmp_path / "posts.jsonl"
     days = [("Late.", 1767225600), ("Early.", "2024-01-01T00:00:00+02:00"), ("Mid.", 1735689600000)]
-    posts.write_text(
-        "".join(json.dumps({"user": "ann", "text": t, "date": d}) + "\n" for t, d in days)
-    )
-    file = write(tmp_path, layouts.vote("winner", "a", "b", "tie"))
-    row = load_rows(file, layout=LayoutOptions(posts=posts)).rows[0]
+    row = with_posts(tmp_path, *(("ann", *day) for day in days))[0]
     assert [post.text for post in row.profile] == ["Early.", "Mid.", "Late."]
 
 
 def test_a_vote_told_by_hand_wins_over_what_a_number_usually_means(tmp_path):
-    file = write(tmp_path, layouts.vote("label", 1, 2, 0))
-    rows = load_rows(file, layout=LayoutOptions(votes=parse_votes(["1=second", "2=first"]))).rows
-    assert [row.chosen for row in rows[:2]] == [layouts.BLACK, layouts.GREEN]
+    votes = ["1=second", "2=first"]
+    loaded = load(tmp_path / "file.jsonl", layouts.vote("label", 1, 2, 0), votes=votes)
+    assert chosen(loaded)[:2] == [layouts.BLACK, layouts.GREEN]
 
 
 def test_a_vote_of_another_column_is_mapped(tmp_path):
     rows = [{**row, "label": 7} for row in layouts.vote("decision", "a", "b", "tie")]
-    columns = parse_columns(["winner=decision"])
     with pytest.raises(UsageError, match="label is 7"):
-        load_rows(write(tmp_path, rows))
+        load(tmp_path / "file.jsonl", rows)
     with pytest.raises(UsageError, match="winner"):
         parse_columns(["nothing=decision"])
-    assert len(load_rows(tmp_path / "file.jsonl", columns=columns).rows) == 3
+    assert len(load(tmp_path / "file.jsonl", rows, "winner=decision").rows) == 3
+
+
+def test_the_flags_of_a_refusal_read_the_file(tmp_path):
+    """What a line says to add, copied, reads what it refused: each way that it names."""
+    tried = 0
+    for k, case in enumerate(layouts.cases()):
+        folder = tmp_path / str(k)
+        folder.mkdir()
+        outcome = layouts.read(case, folder)
+        if not isinstance(outcome, str) or not ("could each be" in outcome or "say wh" in outcome):
+            continue
+        ways = re.findall(r"--(map|vote) ([^ ;,]+)", outcome)
+        alternatives = re.split(r";? or |, ", outcome)
+        for alternative in alternatives:
+            flags = re.findall(r"--(map|vote) ([^ ;,]+)", alternative)
+            if not flags:
+                continue
+            given = dict(case.options)
+            given["columns"] = [*given.get("columns", []), *(v for n, v in flags if n == "map")]
+            given["votes"] = {**given.get("votes", {}), **parse_votes(
+                v for n, v in flags if n == "vote")}  # fmt: skip
+            (folder / alternative[-9:].replace("/", "")).mkdir(exist_ok=True)
+            read = layouts.read(case._replace(options=given), folder / alternative[-9:])
+            assert isinstance(read, layouts.Read), (case.name, alternative, read)
+            tried += 1
+        assert ways or "--posts-map" in outcome or "--layout" in outcome, outcome
+    assert tried >= 30
 
 
 def test_a_bench_of_a_named_layout_by_its_options(tmp_path):
-    file = write(tmp_path, layouts.vote("winner", "a", "b", "tie"))
+    file = write(tmp_path / "file.jsonl", VOTES)
     options = LoadOptions(layout=LayoutOptions("vote"))
     assert find_benchmark(str(file)).load(options).reading.startswith("layout vote")

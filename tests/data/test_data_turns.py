@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from conversations import QUESTION, TURNS, row
 from palate.benchmarks import Dataset, couple_votes
+from palate.comparison import evaluate
 from palate.contexts import build_context
-from palate.data import read_question
-from palate.data.rows import read_turns
+from palate.data import read_question, read_turns
 from palate.errors import DataError
-from palate.evaluation import evaluate, make_rows
+from palate.evaluation import make_rows
 from palate.prompts import pair_prompt, plan_prompt, rating_prompt
 from palate.quality import gold_content
 from palate.records import Choice, Message, PreferencePair, Question, choices_of

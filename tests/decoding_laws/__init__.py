@@ -2,7 +2,3 @@
 
 The laws are computed here from the models' plain forward passes, by formulas of their own.
 """
-
-from decoding_laws.checks import LawCheck
-
-__all__ = ["LawCheck"]

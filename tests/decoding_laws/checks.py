@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Sequence
-from typing import Literal
+from typing import NamedTuple
 
 import numpy as np
-from pydantic import field_serializer
 from scipy.stats import chi2
 
 from decoding_laws.enumeration import Floats, Response, Tree
-from palate.records import Record
 
-Kind = Literal[
-    "logits", "own law", "tilt", "not the tilt", "samples", "divergence", "w = 0", "w → 0", "w → ∞"
-]
 CLOSE = 1e-5
 LEAST_P = 1e-4
 MOVED = 0.2
@@ -26,43 +20,25 @@ CELL = 5
 FEWEST_CELLS = 10
 
 
-class LawCheck(Record):
+class LawCheck(NamedTuple):
     """One law that was checked: what came out, and between which bounds it had to lie."""
 
-    kind: Kind
     what: str
-    responses: int
-    """Listed, or drawn."""
     value: float
     low: float
     high: float
     moved: float | None = None
     """Total variation between policy and guided law, which has a bar too."""
-    from_tilt: float | None = None
-    """Total variation between the guided law and the tilted one; no bar."""
-
-    @field_serializer("value", "high", when_used="json")
-    def _finite(self, number: float) -> float | None:
-        return number if math.isfinite(number) else None  # JSON has no other numbers
 
     @property
     def ok(self) -> bool:
-        """True where the value lies within the bar, and the guided law far from the policy's.
-
-        >>> given = {"kind": "own law", "what": "", "responses": 9, "low": 0, "high": 1e-5}
-        >>> LawCheck(**given, value=float("nan")).ok, LawCheck(**given, value=0, moved=0.1).ok
-        (False, False)
-        """
+        """True where the value lies within the bar, and the guided law far from the policy's."""
         far = self.moved is None or self.moved >= MOVED
         return self.low <= self.value <= self.high and far
 
 
 def total_variation(law: Floats, other: Floats) -> float:
-    """Return half the summed differences; what a law puts on no response at all counts too.
-
-    >>> total_variation(np.array([0.5, 0.5]), np.array([1.0, 0.0]))
-    0.5
-    """
+    """Return half the summed differences; what a law puts on no response at all counts too."""
     outside = abs(law.sum() - other.sum())
     return float((np.abs(law - other).sum() + outside) / 2)
 
@@ -87,32 +63,15 @@ def chi_square(tree: Tree, law: Floats, drawn: Sequence[Response]) -> float:
     return float(chi2.sf(statistic, len(cells) - 1)) if len(cells) >= FEWEST_CELLS else 0.0
 
 
-def own_law(
-    what: str, made: Floats, expected: Floats, base: Floats, tilt: Floats | None = None
-) -> LawCheck:
+def own_law(what: str, made: Floats, expected: Floats, base: Floats) -> LawCheck:
     """Check a law of all responses."""
-    return LawCheck(
-        kind="own law",
-        what=what,
-        responses=len(made),
-        value=total_variation(made, expected),
-        low=0,
-        high=CLOSE,
-        moved=total_variation(expected, base),
-        from_tilt=None if tilt is None else total_variation(expected, tilt),
-    )
+    apart = total_variation(made, expected)
+    return LawCheck(what, apart, 0, CLOSE, total_variation(expected, base))
 
 
 def samples(
     what: str, tree: Tree, law: Floats, base: Floats, drawn: Sequence[Response]
 ) -> LawCheck:
     """Check a sample."""
-    return LawCheck(
-        kind="samples",
-        what=what,
-        responses=len(drawn),
-        value=chi_square(tree, law, drawn),
-        low=LEAST_P,
-        high=1,
-        moved=total_variation(law, base),
-    )
+    p = chi_square(tree, law, drawn)
+    return LawCheck(what, p, LEAST_P, 1, total_variation(law, base))

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from scipy.special import logsumexp
 
 from decoding_laws import laws
-from decoding_laws.checks import CLOSE, Kind, LawCheck
+from decoding_laws.checks import CLOSE, LawCheck
 from decoding_laws.enumeration import Floats
 from decoding_laws.token_checks import FEW, final_reward, prefix_reward
 from decoding_laws.world import WordWorld
@@ -55,7 +55,7 @@ def fusion_score(world: WordWorld, keep: TokenFilter, guide: Floats) -> Score:
 
     def score(weight: float) -> Floats:
         p, g, also = _cells(world, guide)
-        logp = Fusion(1, weight, keep).log_probabilities(p, g, also=also)
+        logp = Fusion(1, weight, keep).logits(p, g, also=also).float().log_softmax(dim=-1)
         return _summed(world, logp.gather(-1, also[:, None])[:, 0])
 
     return score
@@ -89,23 +89,16 @@ def tilt_checks(world: WordWorld) -> Iterator[LawCheck]:
         table = torch.empty_like(logp).scatter(-1, tokens, logp)
         return tree.sums(table.numpy())
 
-    yield _check("w = 0", "tilt: base", score(0), log_p)
+    yield _check("tilt: base", score(0), log_p)
     for weight in (SMALL, 1.0, 30.0):
         plain = log_p + weight * reward
         expected = plain - logsumexp(plain)
-        yield _check("tilt", f"tilt: log p + {weight:g} R − log Z", score(weight), expected)
+        yield _check(f"tilt: log p + {weight:g} R − log Z", score(weight), expected)
     at_large, (a, b) = score(LARGE), _pairs(world)
     differs = reward[a] != reward[b]
     expected_sign = np.where(differs, reward[a] - reward[b], log_p[a] - log_p[b])
     agree = np.sign(at_large[a] - at_large[b]) == np.sign(expected_sign)
-    yield LawCheck(
-        kind="w → ∞",
-        what="tilt: order of R, ties of the base",
-        responses=len(a),
-        value=float(agree.mean()),
-        low=AGREE,
-        high=1,
-    )
+    yield LawCheck("tilt: order of R, ties of the base", float(agree.mean()), AGREE, 1)
 
 
 def _decoder(
@@ -119,11 +112,11 @@ def _decoder(
     logp = world.p[:, None] + mask
     p = np.exp(logp - logsumexp(logp, axis=-1, keepdims=True))
     slope = world.tree.sums(guide - (p * guide[:, None]).sum(axis=-1))
-    yield _check("w → 0", f"{what}: Σ g − E g", 2 * half - whole, slope, NEAR_LIMIT * slope.std())
+    yield _check(f"{what}: Σ g − E g", 2 * half - whole, slope, NEAR_LIMIT * slope.std())
     best = (guide[:, None] + mask).max(axis=-1)
     regret = world.tree.sums(guide - best)
     ratio = score(LARGE) - at_nothing
-    yield _check("w → ∞", f"{what}: Σ g − max g", ratio / LARGE, regret, NEAR_LIMIT * regret.std())
+    yield _check(f"{what}: Σ g − max g", ratio / LARGE, regret, NEAR_LIMIT * regret.std())
     a, b = _pairs(world)
     total = world.tree.sums(guide)
     for name, of_limit, low, high in (
@@ -132,20 +125,13 @@ def _decoder(
     ):
         clear = np.abs(of_limit[a] - of_limit[b]) > CLOSE
         agree = np.sign(ratio[a] - ratio[b]) == np.sign(of_limit[a] - of_limit[b])
-        yield LawCheck(
-            kind="w → ∞",
-            what=f"{what}: order of {name}",
-            responses=int(clear.sum()),
-            value=float(agree[clear].mean()),
-            low=low,
-            high=high,
-        )
+        yield LawCheck(f"{what}: order of {name}", float(agree[clear].mean()), low, high)
 
 
 def _nothing(what: str, world: WordWorld, score: Score, k: int | None) -> LawCheck:
     mask = _mask_with_own(world, k or len(world.tree.words))
     base = world.tree.sums(world.p - logsumexp(world.p[:, None] + mask, axis=-1))
-    return _check("w = 0", f"{what}: base", score(0), base)
+    return _check(f"{what}: base", score(0), base)
 
 
 def _mask_with_own(world: WordWorld, k: int) -> Floats:
@@ -155,11 +141,8 @@ def _mask_with_own(world: WordWorld, k: int) -> Floats:
     return np.maximum(mask[:, None], response[None])
 
 
-def _check(
-    kind: Kind, what: str, made: Floats, expected: Floats, bar: float = 10 * CLOSE
-) -> LawCheck:
-    apart = float(np.abs(made - expected).max())
-    return LawCheck(kind=kind, what=what, responses=len(made), value=apart, low=0, high=float(bar))
+def _check(what: str, made: Floats, expected: Floats, bar: float = 10 * CLOSE) -> LawCheck:
+    return LawCheck(what, float(np.abs(made - expected).max()), 0, float(bar))
 
 
 def _cells(world: WordWorld, guide: Floats) -> tuple[Tensor, Tensor, Tensor]:

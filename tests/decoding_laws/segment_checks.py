@@ -32,17 +32,14 @@ class Rewards:
         self.seed, self._drawn = seed, dict[str, float]()
 
     def of_text(self, text: str) -> float:
-        """Return the reward of a text."""
         if text not in self._drawn:
             self._drawn[text] = float(rng("reward", self.seed, text).uniform(-MOST, MOST))
         return self._drawn[text]
 
     def of_ids(self, ids: Ids) -> float:
-        """Return the reward of words, whose text is their ids."""
         return self.of_text(" ".join(map(str, ids)))
 
     def rate(self, texts: Sequence[tuple[int, str]]) -> list[float]:
-        """Return the reward of each (row, text)."""
         return [self.of_text(text) for _, text in texts]
 
 
@@ -64,13 +61,7 @@ def segment_checks(world: WordWorld, two_ends: WordWorld) -> list[LawCheck]:
         ("best of 4 responses", world, Blocks(4, LENGTH), best_of(4), 1.0),
         ("best of 3 blocks of 2, two end tokens", two_ends, Blocks(3, 2), best_of(3), 1.0),
         ("rejection, accepted", world, rejection(*accepted), rejected(*accepted), 1.0),
-        (
-            "rejection, exhausted, T = 0.8",
-            world,
-            rejection(*impatient),
-            rejected(*impatient),
-            0.8,
-        ),
+        ("rejection, exhausted, T = 0.8", world, rejection(*impatient), rejected(*impatient), 0.8),
         (
             "rejection of responses, τ = max r: the tilt",
             world,

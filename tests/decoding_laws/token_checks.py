@@ -33,14 +33,8 @@ HALF = 0.5
 
 def fusion_checks(world: WordWorld, two_ends: WordWorld) -> Iterator[LawCheck]:
     """Check every preset, step by step and drawn."""
-    yield LawCheck(
-        kind="logits",
-        what="standard deviation, least of the models",
-        responses=len(world.tree.responses),
-        value=min(spread(world.table(name)) for name in ("policy", "guide", "reference")),
-        low=LEAST_SPREAD,
-        high=math.inf,
-    )
+    least = min(spread(world.table(name)) for name in ("policy", "guide", "reference"))
+    yield LawCheck("standard deviation, least of the models", least, LEAST_SPREAD, math.inf)
     for name in laws.PRESET_LAWS:
         yield preset(world, name)
     yield preset(world, "genarm", temperature=0.7)
@@ -60,15 +54,13 @@ def preset(world: WordWorld, name: str, temperature: float = 1.0) -> LawCheck:
     keep = code.keep._replace(number=FEW) if code.keep.how == "top-k" else code.keep
     stepper, _ = world.fused(code.law(code.weight, keep), guide, len(leaves_of(tree)))
     made = engine_table(tree, stepper, leaves_of(tree), temperature)
-    tilt = laws.tilted(world.base, tree.sums(summed - world.p))
     at = "" if temperature == 1 else f", T = {temperature:g}"
-    check = own_law(
-        f"{name}{at}", tree.law(made), tree.law(log_softmax(summed / temperature)), world.base, tilt
-    )
+    law = tree.law(log_softmax(summed / temperature))
+    check = own_law(f"{name}{at}", tree.law(made), law, world.base)
     same = tuple(code.keep) == expected.keep and math.isclose(
         code.weight, expected.weight, abs_tol=1e-3
     )
-    return check if same else check.model_copy(update={"value": math.inf})
+    return check if same else check._replace(value=math.inf)
 
 
 def trained_policy(world: WordWorld) -> LawCheck:
@@ -78,7 +70,7 @@ def trained_policy(world: WordWorld) -> LawCheck:
     stepper, _ = world.fused(Fusion(1, 1), guide, len(leaves_of(tree)))
     made = engine_table(tree, stepper, leaves_of(tree))
     law = tree.law(world.table("guide"))
-    return own_law("log q − log p: sampling q", tree.law(made), law, world.base, law)
+    return own_law("log q − log p: sampling q", tree.law(made), law, world.base)
 
 
 def drawn_fusion(
@@ -106,14 +98,8 @@ def divergence(
     # E Σ_t, by the chance that a response goes through each prefix.
     exact = float(sum(world.tree.reach(logp) * terms.sum(axis=1)))
     error = float(divergences.std(ddof=1)) / math.sqrt(len(divergences))
-    return LawCheck(
-        kind="divergence",
-        what=what,
-        responses=len(divergences),
-        value=(float(divergences.mean()) - exact) / error,
-        low=-ERRORS,
-        high=ERRORS,
-    )
+    apart = (float(divergences.mean()) - exact) / error
+    return LawCheck(f"divergence: {what}", apart, -ERRORS, ERRORS)
 
 
 def candidate_checks(world: WordWorld) -> Iterator[LawCheck]:
@@ -129,18 +115,11 @@ def candidate_checks(world: WordWorld) -> Iterator[LawCheck]:
 
     soft = tree.backed_up(reward, lambda k, row: float(logsumexp(world.p[k] + row)))
     for what, k in (("soft value, k = |V|", every), ("soft value, k > |V|", every + 2)):
-        yield own_law(what, law_of(Candidates(1, k), soft), tilt, world.base, tilt)
+        yield own_law(what, law_of(Candidates(1, k), soft), tilt, world.base)
     mean = tree.backed_up(reward, lambda k, row: float(np.exp(world.p[k]) @ row))
     made = law_of(Candidates(1, every), mean)
-    yield own_law("mean value", made, tree.law(log_softmax(world.p + mean)), world.base, tilt)
-    yield LawCheck(
-        kind="not the tilt",
-        what="mean value",
-        responses=len(made),
-        value=total_variation(made, tilt),
-        low=APART,
-        high=1,
-    )
+    yield own_law("mean value", made, tree.law(log_softmax(world.p + mean)), world.base)
+    yield LawCheck("mean value: not the tilt", total_variation(made, tilt), APART, 1)
     guide, q = world.guide("q")
 
     def fused(keep: TokenFilter) -> Floats:

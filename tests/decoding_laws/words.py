@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from palate.engines import LocalModel
-from palate.engines.local.read_mode import find_read_mode
-from palate.engines.local.threads import FairLock
+from palate.engines.local_model import find_read_mode
+from palate.engines.local_threads import FairLock
 from palate.models import import_torch, import_transformers
 from palate.records import Settings
 
@@ -29,15 +29,12 @@ class WordTokenizer:
         return len(WORDS)
 
     def get_vocab(self) -> dict[str, int]:
-        """Return the id of every word."""
         return {str(word): word for word in WORDS}
 
     def convert_tokens_to_ids(self, tokens: Sequence[str]) -> list[int]:
-        """Return the ids of words."""
         return list(map(int, tokens))
 
     def decode(self, ids: Sequence[int], *, skip_special_tokens: bool = True) -> str:
-        """Return ids as a text."""
         del skip_special_tokens
         return " ".join(map(str, ids))
 

@@ -11,16 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from decoding_laws.enumeration import (
-    Floats,
-    Ids,
-    Response,
-    Tree,
-    plain_states,
-    word_table,
-)
+from decoding_laws.enumeration import Floats, Ids, Response, Tree, plain_states, word_table
 from decoding_laws.words import END, WORDS, WordModel
-from palate.engines.local import LocalModel
+from palate.engines.local_model import LocalModel
 from palate.guidance import (
     CandidateRows,
     Candidates,
@@ -64,16 +57,14 @@ class Terms:
 
     coefficients: tuple[float, ...]
     models: tuple[LocalModel, ...]
-    prompts: tuple[Ids, ...]
+    prompts: tuple[Ids, ...] = ()
     readers: tuple[Any, ...] = ()
 
     def read(self, slate: Slate, room: int) -> Reading:
-        """Return the prompts."""
         del room
         return Reading(slate, self.prompts)
 
     def in_place(self) -> nullcontext[None]:
-        """Return nothing to keep in place."""
         return nullcontext()
 
 
@@ -90,16 +81,13 @@ class PrefixTable:
         self._values = torch.from_numpy(values.reshape(-1))
 
     def read(self, slate: Slate, room: int) -> Reading:
-        """Return the prompt."""
         del room
         return Reading(slate, (PROMPTS["rater"],))
 
     def in_place(self) -> nullcontext[None]:
-        """Return nothing to keep in place."""
         return nullcontext()
 
     def read_position(self, ids: Sequence[int]) -> int:
-        """Return the last position."""
         return len(ids) - 1
 
     def rewards(self, outputs: Tensor, slates: Sequence[Slate]) -> Tensor:
@@ -137,7 +125,6 @@ class WordWorld:
 
     @property
     def policy(self) -> WordModel:
-        """Return what writes."""
         return self.model("policy")
 
     def table(self, name: str, prompt: str | None = None) -> Floats:
@@ -146,12 +133,10 @@ class WordWorld:
 
     @cached_property
     def p(self) -> Floats:
-        """Return the policy's log-probabilities."""
         return self.table("policy")
 
     @cached_property
     def base(self) -> Floats:
-        """Return the policy's law of responses."""
         return self.tree.law(self.p)
 
     @cached_property
@@ -189,18 +174,15 @@ class WordWorld:
         return made, reward
 
     def rows(self, reading: Reading, n: int) -> list[GuidedRow]:
-        """Return n rows of the policy's prompt."""
         return [GuidedRow(PROMPTS["policy"], reading, k) for k in range(n)]
 
     def fused(self, law: Fusion, guide: Terms, n: int) -> tuple[Stepper, list[GuidedRow]]:
-        """Return rows of a fusion."""
         rows = self.rows(guide.read(SLATE, LENGTH), n)
         return FusedRows(law, self.policy, guide, rows, LENGTH), rows
 
     def candidates(
         self, law: Candidates, guide: PrefixTable, n: int
     ) -> tuple[Stepper, list[GuidedRow]]:
-        """Return rows of candidates."""
         rows = self.rows(guide.read(SLATE, LENGTH), n)
         return CandidateRows(law, self.policy, guide, rows, LENGTH), rows
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 import numpy as np
 import pytest
 
 from endpoints import Loopback
 from palate.embeddings import build_features, plain_item
-from palate.embeddings.style import style_of
-from palate.engines import LocalModel
+from palate.embeddings.features import style_of
+from palate.engines import LocalModel, Reader
 from palate.errors import EngineError, SpecError
 from palate.records import Message, Settings
 from palate.session import Session, default_session
@@ -22,7 +24,7 @@ EXACT = Settings(dtype="float32")
 
 
 @pytest.fixture(autouse=True)
-def own_cache(tmp_path, monkeypatch):
+def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("PALATE_CACHE", str(tmp_path / "cache"))
 
 
@@ -30,7 +32,7 @@ def test_the_last_hidden_state_is_the_models_own(tiny):
     folder = tiny.model()
     features = build_features([folder], default_session(), EXACT)
     found = features.table(ITEMS)
-    local = LocalModel(Reference.parse(folder), "causal", EXACT)
+    local = LocalModel(Reader(Reference.parse(folder), EXACT), "causal")
     reader = features.sources[0].reader
     for item, vector in zip(ITEMS, found, strict=True):
         ids = reader.template.conversation(item.question, item.response)
@@ -73,25 +75,64 @@ def test_what_is_too_long_for_the_model_has_no_vector(tiny):
     assert np.isnan(table[1]).all()
 
 
-def test_an_endpoint_gives_vectors_in_the_order_of_the_texts():
+@contextmanager
+def answering(vectors, cache=None, **more):
+    """Give the features of an endpoint, and the server: `vectors` of texts, or data as it is."""
+
     def answer(path, body):
         assert path.endswith("/embeddings")
-        rows = [{"index": k, "embedding": [len(t), 1.0]} for k, t in enumerate(body["input"])]
-        return 200, {"data": rows[::-1]}
+        data = vectors(body["input"]) if callable(vectors) else vectors
+        if callable(vectors):
+            data = [{"index": k, "embedding": vector} for k, vector in enumerate(data)]
+        return 200, {"data": data[::-1], **more}
 
-    with Loopback(answer) as server:
-        features = build_features([f"api:m?base_url={server.url}/v1"], default_session(), EXACT)
+    with Loopback(answer) as server, Session(cache=cache) as session:
+        spec = f"api:m?base_url={server.url}/v1&retries=0"
+        yield build_features([spec], session, EXACT), server
+
+
+def test_an_endpoint_gives_vectors_in_the_order_of_the_texts():
+    with answering(lambda texts: [[len(text), 1.0] for text in texts]) as (features, _):
         assert features.width == 2
         assert features.table(ITEMS)[:, 0].tolist() == [3.0, 13.0, 3.0]
 
 
+def test_another_model_that_answers_is_a_note():
+    with answering(lambda texts: [[1.0, 2.0]] * len(texts), model="other") as (features, _):
+        features.table(ITEMS)
+    assert features.notes == ("m was asked, and other answered",)
+
+
+def test_a_model_behind_a_name_that_is_another_one_now_is_a_note(tmp_path):
+    names = ["m-1"]
+
+    def answer(path, body):
+        rows = [{"index": k, "embedding": [1.0, k]} for k in range(len(body["input"]))]
+        return 200, {"data": rows, "model": names[-1]}
+
+    said = "m was m-1 and is m-2 now: what is kept may be of both models"
+    with Loopback(answer) as server:
+        spec = f"api:m?base_url={server.url}/v1"
+        for k, name in enumerate(["m-1", "m-1", "m-2"]):
+            names.append(name)
+            with Session(cache=tmp_path) as session:
+                features = build_features([spec], session, EXACT)
+                features.table([plain_item((), f"text {k}"), plain_item((), f"and {k}")])
+                assert (said in features.notes) == (name == "m-2")
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_one_vector_for_all_texts_is_none(n, caplog):
+    with answering(lambda texts: [[0.6, 0.8]] * len(texts)) as (features, _):
+        table = features.table([plain_item((), f"text {k}") for k in range(n)])
+    assert np.isnan(table).all() == (n == 3)
+    assert ("all texts have the same vector" in caplog.text) == (n == 3)
+
+
 def test_an_endpoint_that_leaves_a_text_out_is_an_error():
-    with (
-        Loopback(lambda path, body: (200, {"data": []})) as server,
-        pytest.raises(EngineError, match="no embedding for"),
-    ):
-        spec = f"api:m?base_url={server.url}/v1&retries=0"
-        build_features([spec], default_session(), EXACT).table(ITEMS)
+    refused = pytest.raises(EngineError, match="no embedding for")
+    with answering([]) as (features, _), refused:
+        features.table(ITEMS)
 
 
 WITHOUT = [
@@ -105,7 +146,7 @@ WITHOUT = [
     (["0.1", 1.0], "embedding holds what is no number"),
     ([True, 1.0], "embedding holds what is no number"),
     ([0.1, 0.2, 0.3], "embedding has 3 numbers, not 2"),
-    ("AACAPwAAAEA=", "embedding is no list of numbers"),
+    ("AACAPwAAAEA=", "embedding is no list of numbers but a text, as in base64"),
 ]
 
 
@@ -113,15 +154,10 @@ WITHOUT = [
 def test_a_text_without_a_usable_vector_is_left_out_counted_and_not_kept(
     tmp_path, caplog, vector, reason
 ):
-    def answer(path, body):
-        rows = [
-            {"index": k, "embedding": vector if text == "coffee, black" else [len(text), 1]}
-            for k, text in enumerate(body["input"])
-        ]
-        return 200, {"data": rows}
+    def vectors(texts):
+        return [vector if text == "coffee, black" else [len(text), 1] for text in texts]
 
-    with Loopback(answer) as server, Session(cache=tmp_path / "c") as session:
-        features = build_features([f"api:m?base_url={server.url}/v1"], session, EXACT)
+    with answering(vectors, tmp_path / "c") as (features, server):
         table = features.table(ITEMS)
         asked = len(server.seen)
         again = features.table(ITEMS)
@@ -134,22 +170,15 @@ def test_a_text_without_a_usable_vector_is_left_out_counted_and_not_kept(
 
 @pytest.mark.parametrize("index", [[0, 0, 2], [1, 2, 3], [None, 1, 2], ["0", 1, 2], [0, 1]])
 def test_vectors_whose_places_are_not_told_are_none(index):
-    def answer(path, body):
-        return 200, {"data": [{"index": k, "embedding": [1.0]} for k in index]}
-
-    with Loopback(answer) as server, pytest.raises(EngineError, match="the reply's index"):
-        spec = f"api:m?base_url={server.url}/v1&retries=0"
-        build_features([spec], default_session(), EXACT).table(ITEMS)
+    refused = pytest.raises(EngineError, match="the reply's index")
+    with answering([{"index": k, "embedding": [1.0]} for k in index]) as (features, _), refused:
+        features.table(ITEMS)
 
 
 def test_texts_that_a_server_cuts_are_left_out(caplog):
-    def answer(path, body):
-        rows = [{"index": k, "embedding": [1.0, 2.0]} for k in range(len(body["input"]))]
-        return 200, {"data": rows, "usage": {"prompt_tokens": 8 * len(rows), "total_tokens": 9}}
-
     long = plain_item((), "Green tea is what I like to drink. " * 50)
-    with Loopback(answer) as server:
-        features = build_features([f"api:m?base_url={server.url}/v1"], default_session(), EXACT)
+    used = {"prompt_tokens": 16, "total_tokens": 9}
+    with answering(lambda texts: [[1.0, 2.0]] * len(texts), usage=used) as (features, _):
         table = features.table([ITEMS[0], long])
     assert np.isnan(table).all()
     assert "2 of 2 texts are left out: the server cut the prompt (prompt_tokens 16)" in caplog.text

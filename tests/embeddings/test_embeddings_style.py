@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palate.embeddings.style import FIRST_PERSON, SECOND_PERSON, style_of
+from palate.embeddings.features import FIRST_PERSON, SECOND_PERSON, style_of
 from palate.words import count_words
 
 NAMES = ("words", "letters", "by sentence", "lines", "different", "capitals", "shouted", "?", "!",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 import transformers
 
-from palate.engines import ChatTemplate, LocalModel
-from palate.engines.local import ReadMode
+from palate.engines import ChatTemplate, LocalModel, Reader
+from palate.engines.local_loading import ReadMode
 from palate.records import Message, Settings
 from palate.specs import Reference
 
@@ -27,7 +27,7 @@ def conversation(question="What is for dinner?"):
 
 
 def load(folder, head="causal", **settings):
-    return LocalModel(Reference.parse(folder), head, Settings(**settings))
+    return LocalModel(Reader(Reference.parse(folder), Settings(**settings)), head)
 
 
 def log_probabilities(local, encoded):

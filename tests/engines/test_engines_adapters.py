@@ -11,9 +11,10 @@ import torch
 import transformers
 from plain_forward import RESPONSES, TOLERANCE, assert_close, conversation, encode, load
 from plain_forward import log_probabilities as of_palate
+from safetensors.torch import load_file, save_file
 
 from palate.errors import HubError, ModelError, UsageError
-from palate.learning.recipes import load_base
+from palate.learning import load_base
 from palate.models import content_hash, merge, resolve
 from palate.records import Settings
 from palate.scorers import build_scorer
@@ -51,6 +52,13 @@ def trained(folder, base, config, rows=None, **options):
             torch.nn.init.uniform_(parameter, 0.5, 1.5)
     adapted.save_pretrained(folder)
     return adapted.eval()
+
+
+@pytest.fixture
+def folder(tiny, tmp_path):
+    """An adapter of a tiny language model."""
+    trained(tmp_path / "adapter", tiny.model(), CONFIGS["lora"]("CAUSAL_LM"))
+    return tmp_path / "adapter"
 
 
 def log_probabilities(model, encoded):
@@ -136,9 +144,7 @@ def refusal(reference, head="causal", error=ModelError):
     return str(caught.value)
 
 
-def test_an_adapter_without_its_base_is_one_line_that_says_where_to_write_it(tiny, tmp_path):
-    folder = tmp_path / "adapter"
-    trained(folder, tiny.model(), CONFIGS["lora"]("CAUSAL_LM"))
+def test_an_adapter_without_its_base_is_one_line_that_says_where_to_write_it(folder, tmp_path):
     config = folder / "adapter_config.json"
     for base in ("/nowhere/base", "./base", ""):
         change_json(config, base_model_name_or_path=base)
@@ -149,10 +155,8 @@ def test_an_adapter_without_its_base_is_one_line_that_says_where_to_write_it(tin
     assert "its base cannot be had" in refusal(folder)
 
 
-def test_a_base_on_a_hub_out_of_reach_is_the_outside_world(tiny, tmp_path, monkeypatch):
+def test_a_base_on_a_hub_out_of_reach_is_the_outside_world(folder, monkeypatch):
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
-    folder = tmp_path / "adapter"
-    trained(folder, tiny.model(), CONFIGS["lora"]("CAUSAL_LM"))
     change_json(folder / "adapter_config.json", base_model_name_or_path="some-org/some-base")
     line = refusal(folder, error=HubError)
     assert "its base cannot be had" in line
@@ -185,23 +189,19 @@ def test_an_adapter_of_another_task_base_or_kind_is_refused(tiny, tmp_path):
     assert "PROMPT_TUNING changes no weights" in refusal(tmp_path / "prompt")
 
 
-def test_weights_that_are_a_pickle_are_not_read(tiny, tmp_path):
-    folder = tmp_path / "adapter"
-    trained(folder, tiny.model(), CONFIGS["lora"]("CAUSAL_LM"))
+def test_weights_that_are_a_pickle_are_not_read(folder):
     (folder / "adapter_model.safetensors").rename(folder / "adapter_model.bin")
     assert "adapter_model.bin is a pickle" in refusal(folder)
 
 
-def test_what_trains_or_exports_a_model_refuses_an_adapter(tiny, tmp_path):
-    trained(tmp_path / "adapter", tiny.model(), CONFIGS["lora"]("CAUSAL_LM"))
+def test_what_trains_or_exports_a_model_refuses_an_adapter(folder):
     with pytest.raises(ModelError, match="merge the two"):
-        load_base(resolve(Reference.parse(str(tmp_path / "adapter"))), "adapter", 0, "causal")
+        load_base(resolve(Reference.parse(str(folder))), "adapter", 0, "causal")
     with pytest.raises(ModelError, match="merge the two"):
-        Session().folder(Reference.parse(str(tmp_path / "adapter")))
+        Session().folder(Reference.parse(str(folder)))
 
 
-def test_without_peft_it_says_what_to_install(tiny, tmp_path, monkeypatch):
-    trained(tmp_path / "adapter", tiny.model(), CONFIGS["lora"]("CAUSAL_LM"))
+def test_without_peft_it_says_what_to_install(folder, monkeypatch):
     plain = builtins.__import__
 
     def without(name, *args, **kwargs):
@@ -210,15 +210,13 @@ def test_without_peft_it_says_what_to_install(tiny, tmp_path, monkeypatch):
         return plain(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    line = refusal(tmp_path / "adapter", error=UsageError)
+    line = refusal(folder, error=UsageError)
     assert "an adapter needs pip install 'palate[train]'" in line
 
 
-def test_a_prompt_is_that_of_the_base(tiny, tmp_path):
-    trained(tmp_path / "adapter", tiny.model(), CONFIGS["lora"]("CAUSAL_LM"))
+def test_a_prompt_is_that_of_the_base(folder, tiny):
     ours, base = (
-        build_scorer(f"likelihood:{it}", Session(), Settings())
-        for it in (tmp_path / "adapter", tiny.model())
+        build_scorer(f"likelihood:{it}", Session(), Settings()) for it in (folder, tiny.model())
     )
     slate = make_slate("Tea.", question=conversation()[0].content)
     assert ours.prompts(slate) == base.prompts(slate)
@@ -278,10 +276,28 @@ def test_a_merged_model_is_saved_untied_and_read_as_it_was(tiny, tmp_path):
         assert torch.allclose(again.model(ids).logits, expected, atol=1e-5)
 
 
-def test_a_field_of_an_adapter_that_peft_does_not_know_is_refused(tiny, tmp_path):
-    folder = tmp_path / "adapter"
-    trained(folder, tiny.model(), CONFIGS["lora"]("CAUSAL_LM"))
+def test_a_field_of_an_adapter_that_peft_does_not_know_is_refused(folder):
     change_json(folder / "adapter_config.json", use_newer_math=False)
     load(str(folder))
     change_json(folder / "adapter_config.json", use_newer_math=True)
     assert "adapter_config.json holds use_newer_math, which this version of peft" in refusal(folder)
+
+
+def test_an_adapter_that_cannot_be_merged_is_refused_by_what_it_gives(tiny, tmp_path):
+    # Copies of a layer share its weights, so what is merged into one is merged into all.
+    stacked = peft.LoraConfig(task_type="CAUSAL_LM", layer_replication=[[0, 2], [0, 2]], **LORA)
+    trained(tmp_path / "adapter", tiny.model(num_hidden_layers=2), stacked)
+    assert "merged into its base, the adapter gives other numbers" in refusal(tmp_path / "adapter")
+
+
+@pytest.mark.parametrize("bias", ["lora_only", "all"])
+def test_biases_that_were_trained_are_in_the_file(tiny, tmp_path, bias):
+    folder, base = tmp_path / "adapter", tiny.model("Qwen2ForCausalLM")
+    plain = trained(folder, base, peft.LoraConfig(task_type="CAUSAL_LM", bias=bias, **LORA))
+    local = load(str(folder))
+    encoded = encode(local)
+    assert_close(of_palate(local, encoded), list(log_probabilities(plain, encoded)))
+    file = folder / "adapter_model.safetensors"
+    tensors = {k: v for k, v in load_file(file).items() if not k.endswith("bias")}
+    save_file(tensors, file, {"format": "pt"})
+    assert "_proj.bias was trained, and adapter_model.safetensors lacks it" in refusal(folder)

@@ -2,82 +2,41 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import logging
 import threading
 import time
 from collections import Counter
-from email.utils import formatdate
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from functools import partial
 
 import pytest
 
-from palate.engines import Ask, ChatEndpoint
-from palate.engines.http import Clock, HttpSettings
+from endpoints import FastClock, Loopback, ask, chat_at, one_reply
+from palate.engines import Reply
 from palate.errors import EndpointError, SpecError, UsageError
-from palate.records import Message
 
 KEY = "sk-very-secret-0123456789"
 
 
-class FastClock(Clock):
-    """Writes down what is waited for and lets no time pass but that."""
-
-    def __init__(self, slept):
-        self.slept, self.time = slept, 0.0
-
-    def now(self):
-        return self.time
-
-    async def sleep(self, seconds):
-        self.slept.append(seconds)
-        self.time += seconds
-        await asyncio.sleep(0)
+HANG_UP = (200, '{"choices": [{"mess', {"Content-Length": "1000", "Connection": "close"})
 
 
 def completion(text="Verdict: A", finish="stop", **more):
     choice = {"index": 0, "message": {"role": "assistant", "content": text}, **more}
-    return 200, {}, json.dumps({"choices": [{**choice, "finish_reason": finish}]})
+    return 200, {"choices": [{**choice, "finish_reason": finish}]}
 
 
-class Server:
+class Server(Loopback):
     """Answers the n-th request with the n-th scripted answer, the last one for ever after."""
 
     def __init__(self):
-        self.script = [completion()]
-        self.seen, self.headers = [], []
+        super().__init__(self.scripted)
+        self.script, self.delay = [completion()], 0.0
         self.busy = self.busiest = 0
-        self.delay = 0.0
         self.lock = threading.Lock()
-        outer = self
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self):
-                outer.handle(self)
-
-            def log_message(self, *args):
-                pass
-
-        class Quiet(ThreadingHTTPServer):
-            daemon_threads = True
-            request_queue_size = 256
-
-            def handle_error(self, *args):
-                pass
-
-        self.http = Quiet(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.http.server_port}/v1"
-        threading.Thread(target=self.http.serve_forever, args=(0.02,), daemon=True).start()
-
-    def handle(self, handler):
-        body = json.loads(handler.rfile.read(int(handler.headers["Content-Length"])))
+    def scripted(self, path, body):
         with self.lock:
-            turn = len(self.seen)
-            self.seen.append((handler.path, body))
-            self.headers.append(dict(handler.headers))
+            turn = len(self.seen) - 1
             self.busy += 1
             self.busiest = max(self.busiest, self.busy)
         time.sleep(self.delay)
@@ -85,63 +44,34 @@ class Server:
         answer = answer(body) if callable(answer) else answer
         with self.lock:
             self.busy -= 1
-        if answer == "hang up":
-            handler.send_response(200)
-            handler.send_header("Content-Length", "1000")
-            handler.end_headers()
-            handler.wfile.write(b'{"choices": [{"mess')
-            handler.close_connection = True
-            return
-        status, headers, text = answer
-        handler.send_response(status)
-        for name, value in headers.items():
-            handler.send_header(name, value)
-        handler.send_header("Content-Length", str(len(text.encode())))
-        handler.end_headers()
-        handler.wfile.write(text.encode())
+        return answer
 
 
 @pytest.fixture
 def server():
-    made = Server()
-    yield made
-    made.http.shutdown()
-    made.http.server_close()
+    with Server() as made:
+        yield made
 
 
 @pytest.fixture
-def slept():
-    return []
+def clock():
+    return FastClock()
 
 
 @pytest.fixture
-def endpoint(server, slept, monkeypatch):
-    def make(**settings):
-        monkeypatch.setenv("PALATE_API_KEY", KEY)
-        chosen = {"model": "m", "base_url": server.url, "timeout_s": 5.0, **settings}
-        return ChatEndpoint(HttpSettings(**chosen), clock=FastClock(slept))
-
-    return make
+def slept(clock):
+    return clock.slept
 
 
-def ask(text="?", **more):
-    return Ask((Message(role="user", content=text),), 8, **more)
-
-
-def one(endpoint, **more):
-    ((position, reply),) = endpoint.ask([ask(**more)])
-    assert position == 0
-    return reply
+@pytest.fixture
+def endpoint(server, clock, monkeypatch):
+    monkeypatch.setenv("PALATE_API_KEY", KEY)
+    return partial(chat_at, server, clock=clock, timeout_s=5.0, retries=5)
 
 
 def test_a_plain_answer_is_read_and_the_request_is_what_was_asked(server, endpoint, slept):
-    reply = one(endpoint(), text="Which?")
-    assert (reply.text, reply.cut_off, reply.failure, reply.outage) == (
-        "Verdict: A",
-        False,
-        None,
-        False,
-    )
+    reply = one_reply(endpoint(), text="Which?")
+    assert reply == Reply("Verdict: A")
     ((path, body),) = server.seen
     assert path == "/v1/chat/completions"
     assert body == {
@@ -154,40 +84,30 @@ def test_a_plain_answer_is_read_and_the_request_is_what_was_asked(server, endpoi
 
 
 def test_retry_after_in_seconds_is_honoured(server, endpoint, slept):
-    server.script = [(429, {"Retry-After": "7"}, "slow down"), completion()]
-    assert one(endpoint()).text == "Verdict: A"
+    server.script = [(429, "slow down", {"Retry-After": "7"}), completion()]
+    assert one_reply(endpoint()).text == "Verdict: A"
     assert slept == [7.0]
-
-
-def test_retry_after_as_a_date_is_honoured(server, endpoint, slept):
-    server.script = [
-        lambda body: (429, {"Retry-After": formatdate(time.time() + 20, usegmt=True)}, ""),
-        completion(),
-    ]
-    assert one(endpoint()).text == "Verdict: A"
-    (waited,) = slept
-    assert 17 < waited <= 20
 
 
 @pytest.mark.parametrize("value", ["soon", "-5", "nan", "Thu, 99 Foo 2026", "inf", "1e9"])
 def test_a_strange_retry_after_never_stops_the_show(server, endpoint, slept, value):
-    server.script = [(429, {"Retry-After": value}, ""), completion()]
-    assert one(endpoint(max_wait_s=9.0)).text == "Verdict: A"
+    server.script = [(429, "", {"Retry-After": value}), completion()]
+    assert one_reply(endpoint(max_wait_s=9.0)).text == "Verdict: A"
     assert len(slept) == 1
     assert 0 <= slept[0] <= 9.0
 
 
 def test_a_500_is_tried_again(server, endpoint, slept):
-    server.script = [(500, {}, "oops"), (502, {}, ""), completion()]
-    assert one(endpoint()).text == "Verdict: A"
+    server.script = [(500, "oops"), (502, ""), completion()]
+    assert one_reply(endpoint()).text == "Verdict: A"
     assert len(server.seen) == 3
     assert 0.25 <= slept[0] <= 0.75
     assert 0.5 <= slept[1] <= 1.5
 
 
 def test_503_for_ever_is_an_outage_whose_reason_names_no_setting(server, endpoint, slept):
-    server.script = [(503, {}, "")]
-    reply = one(endpoint(retries=3))
+    server.script = [(503, "")]
+    reply = one_reply(endpoint(retries=3))
     assert (reply.failure, reply.outage) == ("HTTP 503", True)
     assert len(server.seen) == 4
     assert len(slept) == 3, "no wait after the last attempt"
@@ -195,23 +115,23 @@ def test_503_for_ever_is_an_outage_whose_reason_names_no_setting(server, endpoin
 
 def test_a_time_out_is_an_outage_that_names_the_limit(server, endpoint):
     server.delay = 0.6
-    reply = one(endpoint(retries=1, timeout_s=0.1))
+    reply = one_reply(endpoint(retries=1, timeout_s=0.1))
     assert (reply.failure, reply.outage) == ("no answer within 0.1 s", True)
     assert len(server.seen) == 2
 
 
 def test_a_connection_closed_within_the_reply_is_tried_again(server, endpoint):
-    server.script = ["hang up", completion("Verdict: B")]
-    assert one(endpoint()).text == "Verdict: B"
-    server.script = ["hang up"]
-    reply = one(endpoint(retries=1))
+    server.script = [HANG_UP, completion("Verdict: B")]
+    assert one_reply(endpoint()).text == "Verdict: B"
+    server.script = [HANG_UP]
+    reply = one_reply(endpoint(retries=1))
     assert reply.failure == "connection failed (ReadError)"
     assert reply.outage
 
 
 def test_nobody_listening_is_an_outage(server, endpoint):
     asked = endpoint(base_url="http://127.0.0.1:9/v1", retries=1)
-    reply = one(asked)
+    reply = one_reply(asked)
     assert (reply.failure, reply.outage) == ("connection failed (ConnectError)", True)
 
 
@@ -224,41 +144,37 @@ ENDED = '"finish_reason": "stop", "message": {"content": "A"}'
         ("<html>busy</html>", "the reply has no choices"),
         ("[]", "the reply has no choices"),
         ("{}", "the reply has no choices"),
-        ('{"choices": []}', "the reply has no choices"),
         ('{"choices": [null]}', "the reply has no choices"),
-        ('{"choices": null}', "the reply has no choices"),
         (f'{{"choices": [{{{ENDED}, "logprobs": {{"content": [{{"token": "A"}}]}}}}]}}',
-         "the reply's logprobs cannot be read"),
-        (f'{{"choices": [{{{ENDED}, "logprobs": "none"}}]}}',
          "the reply's logprobs cannot be read"),
     ],
 )  # fmt: skip
 def test_200_without_a_completion_is_tried_again_and_then_an_outage(server, endpoint, body, reason):
-    server.script = [(200, {}, body), completion()]
-    assert one(endpoint()).text == "Verdict: A"
-    server.script = [(200, {}, body)]
-    reply = one(endpoint(retries=1))
+    server.script = [(200, body), completion()]
+    assert one_reply(endpoint()).text == "Verdict: A"
+    server.script = [(200, body)]
+    reply = one_reply(endpoint(retries=1))
     assert reply.failure == reason
     assert reply.outage
 
 
 def test_bytes_that_cannot_be_decompressed_are_tried_again(server, endpoint):
-    server.script = [(200, {"Content-Encoding": "gzip"}, "not gzip at all"), completion()]
-    assert one(endpoint()).text == "Verdict: A"
+    server.script = [(200, "not gzip at all", {"Content-Encoding": "gzip"}), completion()]
+    assert one_reply(endpoint()).text == "Verdict: A"
 
 
 def test_length_and_filter_stops_are_told_apart(server, endpoint):
     server.script = [completion("Because", "length")]
-    reply = one(endpoint())
+    reply = one_reply(endpoint())
     assert (reply.text, reply.cut_off, reply.failure) == ("Because", True, None)
     server.script = [completion("", "content_filter")]
-    reply = one(endpoint())
+    reply = one_reply(endpoint())
     assert reply.failure == (
         "refused by the endpoint's content filter (finish_reason content_filter)"
     )
     assert not reply.outage, "asking again would be refused again"
     server.script = [completion(None)]
-    assert one(endpoint()).text == ""
+    assert one_reply(endpoint()).text == ""
 
 
 @pytest.mark.parametrize(("status", "words"), [(401, "key"), (403, "access"), (404, "model")])
@@ -266,7 +182,7 @@ def test_a_refused_key_or_model_stops_everything_and_keeps_the_key(
     server, endpoint, status, words, caplog
 ):
     caplog.set_level(logging.DEBUG)
-    server.script = [(status, {}, json.dumps({"error": {"message": f"Bad key {KEY}"}}))]
+    server.script = [(status, {"error": {"message": f"Bad key {KEY}"}})]
     with pytest.raises(EndpointError, match=words) as caught:
         list(endpoint(concurrency=2).ask([ask() for _ in range(20)]))
     assert caught.value.exit_code == 3
@@ -295,8 +211,8 @@ def test_a_refused_key_or_model_stops_everything_and_keeps_the_key(
 def test_a_400_is_final_no_outage_and_its_reason_is_a_fixed_word(
     server, endpoint, slept, error, reason
 ):
-    server.script = [(400, {}, json.dumps({"error": error}))]
-    reply = one(endpoint())
+    server.script = [(400, {"error": error})]
+    reply = one_reply(endpoint())
     assert (reply.failure, reply.outage) == (reason, False)
     assert len(server.seen) == 1
     assert slept == []
@@ -307,11 +223,11 @@ def test_concurrency_never_exceeds_the_setting_and_every_request_ends_once(serve
         n = int(body["messages"][0]["content"])
         fate = n % 5
         if fate == 0:
-            return 503, {}, ""
+            return 503, ""
         if fate == 1:
-            return 400, {}, ""
+            return 400, ""
         if fate == 2:
-            return 200, {}, "nonsense"
+            return 200, "nonsense"
         return completion(f"Verdict {n}")
 
     server.delay, server.script = 0.01, [moody]
@@ -356,26 +272,26 @@ def test_log_probabilities_of_the_first_token_are_read(server, endpoint):
     top = [{"token": "A", "logprob": -0.5}, {"token": " B", "logprob": -1.5}]
     first = {"token": "A", "logprob": -0.5, "top_logprobs": top}
     server.script = [completion("A", logprobs={"content": [first, {"token": "x", "logprob": 0}]})]
-    reply = one(endpoint(), top_logprobs=20)
+    reply = one_reply(endpoint(), top_logprobs=20)
     assert reply.first_token == {"A": -0.5, " B": -1.5}
     assert (server.seen[0][1]["logprobs"], server.seen[0][1]["top_logprobs"]) == (True, 20)
     server.script = [completion("A")]
-    assert one(endpoint(), top_logprobs=20).first_token is None
+    assert one_reply(endpoint(), top_logprobs=20).first_token is None
 
 
 def test_the_key_comes_from_the_named_variable_only(server, endpoint, monkeypatch, caplog):
     caplog.set_level(logging.DEBUG)
     asked = endpoint()
-    one(asked)
+    one_reply(asked)
     assert server.headers[-1]["Authorization"] == f"Bearer {KEY}"
     held = [asked.settings, asked, asked.client, asked.__dict__, asked.client.__dict__]
     for text in map(repr, [*held, asked.client._transport.__dict__]):
         assert KEY not in text
     assert KEY not in caplog.text
     monkeypatch.setenv("OTHER_KEY", "other-key\n")
-    one(endpoint(key_env="OTHER_KEY"))
+    one_reply(endpoint(key_env="OTHER_KEY"))
     assert server.headers[-1]["Authorization"] == "Bearer other-key"
-    one(endpoint(key_env="NOT_SET_AT_ALL"))
+    one_reply(endpoint(key_env="NOT_SET_AT_ALL"))
     assert "Authorization" not in server.headers[-1]
 
 

@@ -12,9 +12,9 @@ import transformers
 
 from mark_families import FAMILIES, Family
 from palate.answers import MissingSamples, build_policy
-from palate.engines.local import LocalModel
-from palate.engines.text.marks import decoded
-from palate.engines.text.reader import Reader
+from palate.engines.local_model import LocalModel
+from palate.engines.reader import Reader
+from palate.engines.template_source import decoded
 from palate.errors import ModelError
 from palate.guidance import build_methods
 from palate.marks import after_thought, end_at, prompt_end, thoughts_among
@@ -32,6 +32,7 @@ THINK_FIRST = {
     *("Nemotron Nano 2", "MiniMax M2"),
 }
 families = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+NAMED = {family.name: family for family in FAMILIES}
 
 
 @cache
@@ -75,6 +76,7 @@ def test_an_answer_stands_behind_no_thought(family, tiny):
     opens = family.thought is not None and prompt.rstrip().endswith(family.thought[0].strip())
     assert bool(prompt_end(prompt).mark) == opens == (family.name in THINK_FIRST)
     assert prompt_end(answer).mark == ""
+    assert template.header_behind == "", "no header of a turn stands behind an answer"
     whole = template.closed_answer(ASKED, "Green.")
     assert whole.startswith(answer) and whole[len(answer) :].strip().startswith("Green.")
     turns = [{"role": "user", "content": "Tea?"}]
@@ -99,16 +101,14 @@ def test_a_reply_is_read_behind_its_thought(family, tiny):
 
 
 def test_a_loaded_model_ends_where_its_reader_says(tiny):
-    for family in (family for family in FAMILIES if family.also):
-        reader = read(family, tiny)
-        model = LocalModel(reader.reference, "causal", reader.settings, reader=reader)
-        assert model.ends == reader.ends
+    for reader in (read(family, tiny) for family in FAMILIES if family.also):
+        assert LocalModel(reader, "causal").ends == reader.ends
 
 
 @cache
 def speaker(tiny) -> str:
     """A model that writes "!", "?", its template's end of turn, and then "." for ever."""
-    family = next(family for family in FAMILIES if family.name == "tuned from Gemma's base")
+    family = NAMED["tuned from Gemma's base"]
     folder = tiny.root / "speaker"
     shutil.copytree(family.folder(tiny), folder)
     tokenizer = read(family, tiny).tokenizer
@@ -133,11 +133,11 @@ def test_a_policy_stops_at_the_end_of_turn_that_its_template_alone_names(tiny, t
     asked = [MissingSamples(ASKED, (0, 1))]
     assert [(it.text, it.cut_off) for _, _, it in policy.draw(asked)] == [("!?", False)] * 2
     scorer = build_scorer(f"autoregressive:{speaker(tiny)}", session, settings)
-    guided_policy = importlib.import_module("palate.uses.decode.guided_policy")
+    guided_policy = importlib.import_module("palate.uses.guides")
     guided = guided_policy.GuidedPolicy(
         policy, scorer, scorer.info, "guide", *build_methods("genarm")
     )
-    policies = importlib.import_module("palate.answers.policies")
+    policies = importlib.import_module("palate.answers.samples")
     read_by = policies.GuideInput(Slate(question=ASKED, candidates=()))
     answers = [it for _, _, it in guided.draw([asked[0]._replace(guide_input=read_by)])]
     assert [(it.text, it.cut_off) for it in answers] == [("!?", False)] * 2
@@ -149,8 +149,7 @@ def test_a_policy_stops_at_the_end_of_turn_that_its_template_alone_names(tiny, t
 @pytest.mark.parametrize("name", ["Qwen 3 Thinking", "Kimi-VL Thinking", "Magistral"])
 def test_a_reply_within_a_thought_that_its_prompt_opened_is_no_verdict(name, tiny, monkeypatch):
     """The model's likeliest reply is a verdict; whether it is said or thought, the prompt knows."""
-    family = next(family for family in FAMILIES if family.name == name)
-    thinks = name != "Magistral"
+    family, thinks = NAMED[name], name != "Magistral"
     language_model = importlib.import_module("palate.engines.language_model")
     monkeypatch.setattr(
         language_model, "generate", lambda *_: iter([(0, "A, or B?\nVerdict: B", False)])
@@ -175,7 +174,7 @@ def test_a_reply_within_a_thought_that_its_prompt_opened_is_no_verdict(name, tin
     ("OpenChat", "GPT4 Correct User: And then?"), ("DeepSeek V2", "Assistant: A walk."),
 ])  # fmt: skip
 def test_a_role_in_plain_words_is_broken_at_the_beginning_of_a_line(name, line, tiny):
-    template = read(next(family for family in FAMILIES if family.name == name), tiny).template
+    template = read(NAMED[name], tiny).template
     for text in (line, f"Green tea.\n{line}", f"Green tea.\n\n  {line}"):
         assert template.safe(text) == text.replace(line, f"{line[0]}\u200b{line[1:]}")
     assert template.safe(f"The role is {line}") == f"The role is {line}"
@@ -185,8 +184,8 @@ def test_a_role_in_plain_words_is_broken_at_the_beginning_of_a_line(name, line, 
 
 def test_what_is_broken_is_counted_in_the_notes(tiny):
     """HTML scores as it does in plain transformers; a mark is broken, and the run says so."""
-    family = next(family for family in FAMILIES if family.name == "Gemma 3")
-    scorer = build_scorer(f"likelihood:{family.folder(tiny)}", default_session(), Settings())
+    folder = NAMED["Gemma 3"].folder(tiny)
+    scorer = build_scorer(f"likelihood:{folder}", default_session(), Settings())
     html = make_slate("H<sub>2</sub>O, <b>hot</b>.", "<table> and <code>")
     encoded = scorer.local.template.continuation(ASKED, html.candidates[0])
     tokenizer = scorer.local.reader.tokenizer
@@ -197,6 +196,11 @@ def test_what_is_broken_is_counted_in_the_notes(tiny):
     list(scorer.score([marked]))
     (note,) = (note for note in scorer.notes() if "mark" in note)
     assert note.endswith("2 texts spell marks of the model, broken by a zero-width space")
+    later = build_scorer(f"likelihood:{folder}", default_session(), Settings())
+    list(later.score([html]))
+    assert not any("mark" in note for note in later.notes()), "another run's texts"
+    list(later.score([marked]))
+    assert note in later.notes(), "a text that was read before counts anew"
 
 
 def test_a_template_that_opens_a_thought_in_unknown_marks_is_refused(tiny):
@@ -207,22 +211,19 @@ def test_a_template_that_opens_a_thought_in_unknown_marks_is_refused(tiny):
         reader.template.answer_text(ASKED)
 
 
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
-def test_no_family_writes_a_header_behind_an_answer(family, tiny):
-    reference = Reference.parse(str(family.folder(tiny)))
-    assert Reader(reference, Settings()).template.header_behind == ""
-
-
 def test_a_header_that_a_template_writes_behind_an_answer_is_said(tiny):
     """As Llama 3's first template, which did not look at `add_generation_prompt`."""
     turns = (
         "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
     )
-    headed = tiny.model(template=turns + "<|im_start|>assistant\n")
-    (note,) = Reader(Reference.parse(headed), Settings()).notes
-    assert "<|im_start|>assistant' behind an answer, which is scored with it" in note
-    for template in (
-        turns,
-        turns + "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}",
-    ):
+    headed = tiny.model(template=turns + "{{ '<|im_start|>assistant\\n' }}")
+    reader = Reader(Reference.parse(headed), Settings())
+    (note,) = reader.notes
+    assert "'<|im_start|>assistant' behind an answer; only classifiers read that" in note
+    assert reader.template.closed_text(ASKED, "Green.").endswith("<|im_start|>assistant\n")
+    assert reader.template.behind == "<|im_end|>\n"
+    ids, start = reader.template.closed(ASKED, "Green.")
+    assert reader.tokenizer.decode(ids[start:]) == "Green.<|im_end|>\n"
+    asking = "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+    for template in (turns, turns + asking):
         assert not Reader(Reference.parse(tiny.model(template=template)), Settings()).notes

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from endpoints import FunctionWire, VirtualLoop, client, number, ok, post, run_virtually
-from palate.engines.http import HttpResponse
-from palate.engines.http.concurrency import ConcurrencyLimit
+from palate.engines.http_limits import ConcurrencyLimit
+from palate.engines.http_transport import HttpResponse
 
 MINUTE = 60.0
 
@@ -114,26 +114,6 @@ def test_ten_in_a_hundred_500s_do_not_lower_the_concurrency():
     assert all(one.value == 1 for one in run_virtually(asked, [post(k) for k in range(2000)]))
     assert asked._concurrency.limit == 32
     assert max(busiest) == 32
-
-
-def test_429s_lower_the_concurrency_to_what_the_server_takes_and_it_rises_again():
-    busy, room, level = 0, 6, []
-
-    async def answer(path, body):
-        nonlocal busy, room
-        busy += 1
-        level.append(asked._concurrency.limit)
-        room = 6 if len(level) < 2500 else 64
-        over = busy > room
-        await asyncio.sleep(0.05)
-        busy -= 1
-        return HttpResponse(429, {}, b"") if over else ok()
-
-    asked = client(FunctionWire(answer), concurrency=64, retries=50)
-    assert all(one.value == 1 for one in run_virtually(asked, [post(k) for k in range(6000)]))
-    middle = level[800:2400]
-    assert 3 < sum(middle) / len(middle) < 12, "near the six that the server takes"
-    assert asked._concurrency.limit > 30, "up again when the server takes more"
 
 
 def test_the_signs_of_one_overload_count_once():

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from endpoints import FunctionWire, Loopback, client, number, ok, post, run_virtually
-from palate.engines.http import HttpResponse
+from palate.engines.http_transport import HttpResponse
 
 FIRST = 300
 """The speed is read from the reply after so many on."""

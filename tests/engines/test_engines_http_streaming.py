@@ -12,21 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from endpoints import FunctionWire, Loopback, client, ok, post, run_virtually
-from palate.engines import Ask, ChatEndpoint
-from palate.engines.endpoints import Sampling, SamplingEndpoint, SamplingRequest
-from palate.engines.http import (
-    FailedReply,
-    HttpResponse,
-    HttpSettings,
-    Ledger,
-    ReplyCache,
-    TransportFailure,
-    body_of,
-)
-from palate.engines.http.events import NoStream, whole_reply
-from palate.engines.http.replies import read_completion
-from palate.records import Message
+from endpoints import FunctionWire, Loopback, ask, chat_at, client, ok, post, run_virtually
+from palate.engines.chat_endpoint import SamplingRequest
+from palate.engines.http_ledger import Ledger
+from palate.engines.http_replies import NoStream, read_completion, whole_reply
+from palate.engines.http_requests import FailedReply, body_of
+from palate.engines.http_transport import HttpResponse, TransportFailure
+from palate.engines.language_model import Sampling
 
 EVENTS = {"Content-Type": "text/event-stream; charset=utf-8"}
 ABOUT = {"id": "chatcmpl-1", "created": 1, "model": "m"}
@@ -159,18 +151,8 @@ def plain(text, finish="stop", n=1):
     return {**ABOUT, "object": "chat.completion", "choices": made, "usage": USAGE}
 
 
-def chat(there, tmp_path=None, ledger=None, **how):
-    made = HttpSettings(model="m", base_url=f"{there.url}/v1", **{"retries": 1, **how})
-    replies = None if tmp_path is None else ReplyCache(tmp_path)
-    return ChatEndpoint(made, replies=replies, ledger=ledger)
-
-
-def ask(k=0, max_tokens=512):
-    return Ask((Message(role="user", content=f"{k}?"),), max_tokens)
-
-
-def replies(endpoint, n, **how):
-    return dict(endpoint.ask([ask(k, **how) for k in range(n)]))
+def replies(endpoint, n, max_tokens=512):
+    return dict(endpoint.ask([ask(f"{k}?", max_tokens) for k in range(n)]))
 
 
 def streamed(completion, pause=0.0, cut=3, last="data: [DONE]"):
@@ -188,7 +170,7 @@ def test_a_reply_of_many_silences_is_no_time_out_and_nothing_is_asked_twice():
 
     with Loopback(answer) as there:
         started = time.monotonic()
-        found = replies(chat(there, timeout_s=0.8, concurrency=4), 4)
+        found = replies(chat_at(there, timeout_s=0.8, concurrency=4), 4)
         assert time.monotonic() - started > 1.6, "two silences and more"
         assert {reply.text for reply in found.values()} == {"Verdict: A, for it is warm."}
         assert len(there.seen) == 4
@@ -203,7 +185,7 @@ def test_a_reply_that_stops_is_called_off_so_that_the_server_stops_its_work():
             yield line(chunk(delta("A")))
 
     with Loopback(lambda path, body: (200, endless())) as there:
-        (reply,) = replies(chat(there, timeout_s=0.3, retries=0), 1).values()
+        (reply,) = replies(chat_at(there, timeout_s=0.3, retries=0), 1).values()
         assert (reply.failure, reply.outage) == ("the reply stopped for 0.3 s", True)
         deadline = time.monotonic() + 10
         while not there.hung_up and time.monotonic() < deadline:
@@ -231,7 +213,7 @@ def test_replies_of_200_s_with_a_first_byte_after_1_s_are_asked_once():
 
 def test_the_cache_holds_the_whole_reply_under_the_key_of_the_request_without_a_stream(tmp_path):
     with Loopback(lambda path, body: (200, plain("Verdict: B"))) as there:
-        whole = replies(chat(there, tmp_path / "whole"), 1)
+        whole = replies(chat_at(there, tmp_path / "whole"), 1)
         address = there.url
     (kept,) = [path for path in (tmp_path / "whole").rglob("*") if path.is_file()]
 
@@ -239,10 +221,10 @@ def test_the_cache_holds_the_whole_reply_under_the_key_of_the_request_without_a_
         return 200, streamed(plain("Verdict: B"))
 
     with Loopback(answer) as there:
-        again = replies(chat(there, tmp_path / "stream"), 1)
+        again = replies(chat_at(there, tmp_path / "stream"), 1)
         assert again == whole
         assert len(there.seen) == 1
-        replies(chat(there, tmp_path / "stream"), 1)
+        replies(chat_at(there, tmp_path / "stream"), 1)
         assert len(there.seen) == 1, "the second time it is there"
     (new,) = [path for path in (tmp_path / "stream").rglob("*") if path.is_file()]
     body = {
@@ -261,7 +243,7 @@ def key_of(url, body):
 
 def test_short_replies_are_asked_for_in_one_piece():
     with Loopback(lambda path, body: (200, plain("A"))) as there:
-        replies(chat(there), 3, max_tokens=127)
+        replies(chat_at(there), 3, max_tokens=127)
         assert not any("stream" in body for _, body in there.seen)
 
 
@@ -276,11 +258,11 @@ def test_a_server_that_refuses_streams_is_asked_without_and_said_so_once(status,
 
     ledger = Ledger()
     with Loopback(answer) as there:
-        found = replies(chat(there, ledger=ledger, retries=0, concurrency=2), 12)
+        found = replies(chat_at(there, ledger=ledger, retries=0, concurrency=2), 12)
         assert {reply.text for reply in found.values()} == {"Verdict: A"}
         assert len(there.seen) <= 16, "only those that were under way are asked again"
         more = len(there.seen)
-        replies(chat(there, ledger=ledger), 3)
+        replies(chat_at(there, ledger=ledger), 3)
         assert len(there.seen) == more + 3, "a session remembers it"
     assert caplog.text.count("streams no replies") == 1
     assert "(?timeout=S)" in caplog.text
@@ -289,7 +271,7 @@ def test_a_server_that_refuses_streams_is_asked_without_and_said_so_once(status,
 def test_a_server_that_answers_in_one_piece_all_the_same_is_believed(caplog):
     caplog.set_level(logging.INFO, "palate")
     with Loopback(lambda path, body: (200, plain("Verdict: A"))) as there:
-        found = replies(chat(there, concurrency=1), 5)
+        found = replies(chat_at(there, concurrency=1), 5)
         assert {reply.text for reply in found.values()} == {"Verdict: A"}
         assert ["stream" in body for _, body in there.seen] == [True, *(False,) * 4]
     assert caplog.text.count("streams no replies") == 1
@@ -304,10 +286,53 @@ def test_a_server_without_stream_options_that_never_says_done_streams_all_the_sa
 
     ledger = Ledger()
     with Loopback(answer) as there:
-        asked = chat(there, ledger=ledger, concurrency=1, price_in=1.0, price_out=1.0)
+        asked = chat_at(there, ledger=ledger, concurrency=1, price_in=1.0, price_out=1.0)
         assert {reply.text for reply in replies(asked, 3).values()} == {"Verdict: A"}
         assert [body.get("stream") for _, body in there.seen] == [True] * 4
     assert ledger.spent == pytest.approx(3 * 16e-6)
+
+
+@pytest.mark.parametrize("repeat", ["each piece holds the text so far", "the last holds all"])
+def test_a_stream_that_repeats_itself_is_asked_for_in_one_piece_and_paid_for(repeat):
+    text = "A pot of green tea.\n\nVerdict: A"
+
+    def answer(path, body):
+        if "stream" not in body:
+            return 200, plain(text)
+        pieces = [text[:k] for k in range(7, 40, 7)] if "so far" in repeat else [text[:9], text[9:]]
+        sent = [chunk(delta(it)) for it in pieces]
+        sent += [chunk(delta(text, finish="stop")), chunk(usage=USAGE), "[DONE]"]
+        return 200, (line(event) for event in sent)
+
+    ledger = Ledger()
+    with Loopback(answer) as there:
+        asked = chat_at(there, ledger=ledger, concurrency=1, price_in=1.0, price_out=1.0)
+        assert {reply.text for reply in replies(asked, 3).values()} == {text}
+        assert ["stream" in body for _, body in there.seen] == [True, False, False, False]
+    assert ledger.spent > 4 * 16e-6 - 1e-9, "a reply that was not read is paid for too"
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_pieces_of_several_choices_under_one_index_are_asked_for_in_one_piece(same):
+    def events():
+        texts = ["Tea.", "Tea." if same else "Coffee, black."]
+        for k in range(0, 16, 4):
+            for text in texts:
+                if k <= len(text):
+                    yield delta(text[k : k + 4], finish="stop" if k + 4 > len(text) else None)
+
+    sent = [line(chunk(it)) for it in events()] + [line("[DONE]")]
+    with pytest.raises(NoStream) as refusal:
+        whole_reply(HttpResponse(200, EVENTS, "".join(sent).encode()))
+    assert refusal.value.answered
+
+
+def test_a_text_that_repeats_itself_is_streamed():
+    for text in ("ha" * 30, "tea and tea and tea and tea and", "no " * 9):
+        for cut in (2, 3, 4, 8):
+            sent = "".join(map(line, [*stream_of(plain(text), cut), "[DONE]"])).encode()
+            whole = json.loads(whole_reply(HttpResponse(200, EVENTS, sent)).body)
+            assert whole["choices"][0]["message"]["content"] == text
 
 
 @pytest.mark.parametrize(("priced", "streams"), [({}, 3), ({"tpm": 10**6}, 1)])
@@ -321,7 +346,7 @@ def test_streams_without_usage_are_read_where_nothing_needs_it(priced, streams):
         return 200, (line(event) for event in [*sent, "[DONE]"])
 
     with Loopback(answer) as there:
-        found = replies(chat(there, concurrency=1, **priced), 3)
+        found = replies(chat_at(there, concurrency=1, **priced), 3)
         assert {reply.text for reply in found.values()} == {"Verdict: A"}
         assert sum("stream" in body for _, body in there.seen) == 1 + streams
         assert len(there.seen) == 4
@@ -337,7 +362,7 @@ def test_a_stream_that_breaks_off_is_an_outage_and_paid_for(tmp_path):
 
     with Loopback(answer) as there:
         ledger = Ledger()
-        asked = chat(there, tmp_path, ledger, price_in=1.0, price_out=1.0)
+        asked = chat_at(there, tmp_path, ledger=ledger, price_in=1.0, price_out=1.0)
         (reply,) = replies(asked, 1).values()
         assert (reply.text, reply.outage) == ("", True)
         assert reply.failure == "connection failed (the stream broke off)"
@@ -356,8 +381,7 @@ def test_samples_are_told_apart_by_their_index():
     how = Sampling(max_tokens=256, temperature=1.0, top_p=1.0, seed=0)
     draws = [SamplingRequest(ask().messages, (0, 1, 2), how)]
     with Loopback(answer) as there:
-        endpoint = SamplingEndpoint(HttpSettings(model="m", base_url=f"{there.url}/v1"))
-        drawn = {number: reply.text for _, number, reply in endpoint.draw(draws)}
+        drawn = {number: reply.text for _, number, reply in chat_at(there).draw(draws)}
         assert len(there.seen) == 1
     assert drawn == {0: "tea 0", 1: "tea 1", 2: "tea 2"}
 
@@ -365,5 +389,5 @@ def test_samples_are_told_apart_by_their_index():
 def test_cost_and_limits_read_the_usage_of_a_stream():
     ledger = Ledger()
     with Loopback(lambda path, body: (200, streamed(plain("Verdict: A")))) as there:
-        replies(chat(there, ledger=ledger, price_in=1.0, price_out=2.0), 3)
+        replies(chat_at(there, ledger=ledger, price_in=1.0, price_out=2.0), 3)
     assert ledger.spent == pytest.approx(3 * (11 + 2 * 5) / 1e6)

@@ -9,8 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from endpoints import ScriptedChat
-from palate.engines import EndpointLanguageModel, Reply, http
-from palate.engines.http import HttpSettings
+from palate.engines import EndpointLanguageModel, Reply
+from palate.engines.endpoint_scores import CERTAIN, FORMS
+from palate.engines.http_refusals import Refusal
+from palate.engines.http_requests import HttpSettings, UnusableReply
 from palate.records import Message
 
 PROMPT = (Message(role="user", content="A or B?"),)
@@ -25,10 +27,7 @@ def read(listed, labels=LABELS):
     return reply
 
 
-@given(
-    logits=st.lists(st.floats(-16, 4), min_size=10, max_size=10),
-    listed=st.integers(2, 10),
-)
+@given(logits=st.lists(st.floats(-16, 4), min_size=10, max_size=10), listed=st.integers(2, 10))
 def test_a_margin_beside_an_unlisted_label_is_a_lower_bound_with_the_right_sign(logits, listed):
     top = math.log(sum(map(math.exp, logits)))
     true = dict(zip([*LABELS, *OTHERS], (x - top for x in logits), strict=True))
@@ -91,7 +90,7 @@ def test_digits_are_averaged_only_where_unlisted_ones_cannot_matter():
 
 def test_the_first_prompt_shows_how_many_alternatives_a_server_lists():
     words = "top_logprobs must be between 0 and 8, not 20"
-    refusal = http.Refusal("HTTP 400 (top_logprobs)", field="top_logprobs", words=words)
+    refusal = Refusal("HTTP 400 (top_logprobs)", field="top_logprobs", words=words)
 
     def answer(ask):
         if ask.top_logprobs > 8:
@@ -106,3 +105,32 @@ def test_the_first_prompt_shows_how_many_alternatives_a_server_lists():
         assert set(found) == {(0, 0), (0, 1), (1, 0), (1, 1)}
         assert set(found.values()) == {(-0.1, -2.5)}
     assert [ask.top_logprobs for ask in chat.asks] == [20] + [8] * 8
+
+
+def prompt_reply(form, ids, values):
+    if form == "echo":
+        logprobs = {"token_logprobs": [None, *values]}
+        return {"choices": [{"text": "", "finish_reason": "length", "logprobs": logprobs}]}
+    listed = [None, *({str(k): {"logprob": v}} for k, v in zip(ids[1:], values, strict=True))]
+    return {"choices": [{"text": "", "finish_reason": "length", "prompt_logprobs": listed}]}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("zeros", "others", "refused"),
+    [
+        (CERTAIN, 1, True),
+        (CERTAIN, CERTAIN - 1, True),
+        (CERTAIN, CERTAIN, False),
+        (CERTAIN - 1, 0, False),
+    ],
+)
+def test_a_response_of_certain_tokens_alone_is_no_models(form, zeros, others, refused):
+    values = [0.0] * zeros + [-1.5] * others
+    ids = list(range(len(values) + 1))
+    completion = prompt_reply(form, ids, values)
+    if refused:
+        with pytest.raises(UnusableReply, match="exactly 0, as behind a sampler"):
+            FORMS[form].read(ids, 1, completion)
+    else:
+        assert FORMS[form].read(ids, 1, completion) == tuple(values)

@@ -21,10 +21,8 @@ from plain_forward import (
 )
 
 from palate.engines import ChatTemplate, TokenSpan, generate
-from palate.engines.local import ReadMode
-from palate.engines.local.batches import cut, loads_apart, unique_tokens
-from palate.engines.local.memory import SMALLEST
-from palate.engines.local.padding import padded
+from palate.engines.local_forward import SMALLEST, cut, loads_apart, padded, unique_tokens
+from palate.engines.local_loading import ReadMode
 from palate.errors import ModelError, ResourceError
 from palate.records import Settings
 from palate.session import default_session
@@ -49,8 +47,7 @@ PADDED = {
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_scores_equal_a_plain_forward_whatever_the_batch_order_cache_and_padding(tiny, name):
-    architecture, config = ARCHITECTURES[name]
-    folder = tiny.model(architecture, **config)
+    folder = tiny.of(ARCHITECTURES[name])
     local = load(folder)
     expected = plain_log_probabilities(folder)
     map_ordered = [float(e.mean()) for e in expected]
@@ -85,8 +82,7 @@ def test_a_tokenizer_without_a_pad_token_makes_no_difference(tiny):
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_a_model_is_read_as_a_tree_where_its_layers_allow_it_and_says_why_not(tiny, name):
-    architecture, config = ARCHITECTURES[name]
-    local = load(tiny.model(architecture, **config))
+    local = load(tiny.of(ARCHITECTURES[name]))
     assert local.read_mode.tree == (name not in PADDED)
     assert PADDED.get(name, "shared prefixes") in str(local.read_mode)
 
@@ -124,8 +120,7 @@ def shapes_read(local, run):
     seen = []
     _ = local.head  # asked of the model once
     count = local.model.base_model.register_forward_pre_hook(
-        lambda module, args, kwargs: seen.append(tuple(kwargs["input_ids"].shape)),
-        with_kwargs=True,
+        lambda module, args, kwargs: seen.append(tuple(kwargs["input_ids"].shape)), with_kwargs=True
     )
     run()
     count.remove()
@@ -220,8 +215,7 @@ LABELS = {
 
 @pytest.mark.parametrize("name", LABELS)
 def test_label_logits_equal_the_models_own_up_to_a_constant(tiny, name):
-    architecture, config = LABELS[name]
-    folder = tiny.model(architecture, **config)
+    folder = tiny.of(LABELS[name])
     local = load(folder)
     sequences = [e.ids for e in encode(local)]
     labels = [local.tokenizer(x, add_special_tokens=False)["input_ids"][0] for x in "AB"]
@@ -256,8 +250,7 @@ def test_label_logits_tell_labels_apart_that_tie_in_bfloat16(tiny):
 
 @pytest.mark.parametrize("name", ["llama", "pad is eos", "learned positions", "mistral, sliding"])
 def test_generation_with_a_shared_cache_equals_generation_without(tiny, name):
-    architecture, config = ARCHITECTURES[name]
-    folder = tiny.model(architecture, **config)
+    folder = tiny.of(ARCHITECTURES[name])
     local = load(folder)
     template = ChatTemplate(local.tokenizer)
     questions = ("Dinner?", "What is for dinner tonight?", "Dinner?", "Lunch or supper?")

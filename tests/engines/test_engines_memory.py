@@ -3,10 +3,13 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
+TOOLS = Path(__file__).resolve().parents[2] / "tools"
 PEAK = """
 import random, sys
-from palate.bench import random_model
+sys.path.insert(0, sys.argv.pop())
+import bench_work
 from palate.session import Session
 from palate.records import Settings
 from palate.specs import Reference
@@ -14,15 +17,15 @@ from palate.specs import Reference
 model, dtype = sys.argv[1:]
 settings = Settings(dtype=dtype, batch_tokens=512)
 # Much is held and little is computed: processors that only emulate half precision are slow.
-random_model.FIELDS += ("head_dim",)
-random_model.SHAPES["wide"] = (128, 1024, 12, 4, 4, 49152, 128)
+bench_work.FIELDS += ("head_dim",)
+bench_work.SHAPES["wide"] = (128, 1024, 12, 4, 4, 49152, 128)
 
 def peak():
     fields = dict(line.split(":", 1) for line in open("/proc/self/status"))
     return 1024 * int(fields["VmHWM"].split()[0])
 
 if model.startswith("random:"):
-    local = random_model.RandomModel(model, settings)
+    local = bench_work.RandomModel(model, settings)
 else:
     local = Session().model(Reference.parse(model), "causal", settings)
 prompt = [random.randrange(3, 40000) for _ in range(600)]
@@ -40,7 +43,7 @@ print(local.nbytes, local.memory(700, local.torch.get_num_threads()))
 def peaks_beyond_model(model: str, dtype: str, **variables: str) -> tuple[list[int], int, int]:
     """Return by how much memory grew after 1 and 6 slates, the model, and what is promised."""
     said = subprocess.run(
-        [sys.executable, "-c", PEAK, model, dtype],
+        [sys.executable, "-c", PEAK, model, dtype, str(TOOLS)],
         capture_output=True,
         text=True,
         check=True,

@@ -10,7 +10,7 @@ import torch
 import transformers
 from plain_forward import TOLERANCE, load
 
-from palate.engines.local import TokenSpan
+from palate.engines.local_forward import TokenSpan
 from palate.errors import ModelError
 from palate.records import Settings
 from palate.scorers import build_scorer
@@ -93,6 +93,15 @@ def encoder_decoder(tiny, name, **config):
     return str(folder)
 
 
+def pooled_as_alone(local, ids):
+    """Return what the model gives for each sequence by itself, which `pooled` must give too."""
+    with torch.inference_mode():
+        expected = [float(local.model(torch.tensor([list(each)])).logits) for each in ids]
+    found = dict(local.pooled(ids))
+    assert [float(found[k]) for k in range(len(ids))] == pytest.approx(expected, abs=TOLERANCE)
+    return expected
+
+
 TWO = {
     "T5ForSequenceClassification": {
         "d_model": 32, "d_kv": 8, "d_ff": 64, "num_layers": 2, "num_heads": 4,
@@ -112,34 +121,22 @@ def test_an_encoder_with_a_decoder_gives_what_it_gives_alone(tiny, name):
     local = load(encoder_decoder(tiny, name, **TWO[name]), "classifier")
     words = ("tea", "hot coffee and a good tea", "cold", "tea " * 20)
     ids = [local.tokenizer(text)["input_ids"] for text in words]
-    with torch.inference_mode():
-        expected = [float(local.model(torch.tensor([each])).logits) for each in ids]
-    found = dict(local.pooled(ids))
-    assert [float(found[k]) for k in range(4)] == pytest.approx(expected, abs=TOLERANCE)
-    assert len({round(value, 3) for value in expected}) == 4
+    assert len({round(value, 3) for value in pooled_as_alone(local, ids)}) == 4
 
 
 @pytest.mark.parametrize("kind", ["Bert", "Roberta", "DebertaV2", "Electra"])
 def test_an_encoder_that_heeds_its_mask_is_read_in_batches(tiny, kind):
     local = load(tiny.encoder(kind), "classifier")
     assert not local.read_mode.alone
-    ids = [local.tokenizer(text)["input_ids"] for text in ("tea", "hot coffee and a good tea")]
-    found = dict(local.pooled(ids))
-    with torch.inference_mode():
-        expected = [float(local.model(torch.tensor([each])).logits) for each in ids]
-    assert [float(found[k]) for k in range(2)] == pytest.approx(expected, abs=TOLERANCE)
+    texts = ("tea", "hot coffee and a good tea")
+    pooled_as_alone(local, [local.tokenizer(text)["input_ids"] for text in texts])
 
 
 @pytest.mark.parametrize("pad", [-1, None])
 def test_a_pad_token_that_has_no_embedding_pads_nothing(tiny, pad):
     folder = tiny.classifier(pad_token_id=pad)
     scorer = build_scorer(f"classifier:{folder}", Session(), Settings())
-    ids = scorer._encoded(SLATE)
-    with torch.inference_mode():
-        model = scorer.local.model.model
-        expected = [float(model(torch.tensor([list(each)])).logits) for each in ids]
-    found = dict(scorer.local.model.pooled(ids))
-    assert [float(found[k]) for k in range(4)] == pytest.approx(expected, abs=TOLERANCE)
+    expected = pooled_as_alone(scorer.local.model, scorer._encoded(SLATE))
     ((_, scores),) = scorer.score([SLATE])
     assert scores.values == pytest.approx(expected, abs=TOLERANCE)
 

@@ -10,15 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from endpoints import Loopback
-from palate.engines import Ask, ChatEndpoint
-from palate.engines.http import FailedReply, HttpResponse, HttpSettings, TransportFailure
-from palate.engines.http.batch_files import keep_replies
-from palate.engines.http.events import whole_reply
-from palate.engines.http.replies import KINDS, ending_of, first_choice, read_completion
+from endpoints import Loopback, ask, chat_at, one_reply
+from palate.engines.http_replies import KINDS, ending_of, first_choice, read_completion, whole_reply
+from palate.engines.http_requests import FailedReply
+from palate.engines.http_transport import HttpResponse, TransportFailure
+from palate.engines.reply_cache import keep_replies
 from palate.errors import EndpointError
-from palate.records import Message
-from palate.session import Session
 from palate.stores import Documents
 
 SRC = Path(__file__).parents[2] / "src" / "palate"
@@ -105,16 +102,48 @@ WHOLE = [
 ]  # fmt: skip
 
 
-def ask(reply, cache, turns=1):
-    """Ask twice with a cache; returns the last reply, the requests, and how many are kept."""
+def asked(reply, cache, turns=1):
+    """Ask with a cache; returns the last reply, the requests, and how many are kept."""
     with Loopback(lambda path, body: (200, reply)) as there:
-        made = HttpSettings(model="m", base_url=f"{there.url}/v1", retries=0)
-        session = Session(cache=cache, store=cache / "store")
-        endpoint = ChatEndpoint(made, replies=session.replies, ledger=session.ledger)
+        endpoint = chat_at(there, cache, retries=0)
         for _ in range(turns):
-            ((_, read),) = endpoint.ask([Ask((Message(role="user", content="A?"),), 8)])
-    kept = [path for path in cache.rglob("??/*") if "store" not in path.parts]
-    return read, len(there.seen), len(kept)
+            read = one_reply(endpoint)
+    return read, len(there.seen), len(list(cache.rglob("??/*")))
+
+
+@pytest.mark.parametrize(("texts", "bad"), [
+    (["A pot of tea.And bread, with honey.", "And bread, with honey."], [0]),
+    (["And bread, with honey and tea.", "And bread, with honey"], []),
+    (["And bread, with honey."] * 3, []), (["Yes.", "Yes."], []),
+    (["One answer.", "Another answer.", "One answer.Another answer."], [2]),
+    (["A tea.One answer.Another answer.", "One answer.", "Another answer."], [0]),
+])  # fmt: skip
+def test_a_choice_that_holds_the_texts_of_the_others_is_none(texts, bad):
+    choices = [said(content=text)["choices"][0] for text in texts]
+    replies = read_completion({"choices": choices})
+    assert [k for k, reply in enumerate(replies) if reply.failure] == bad
+
+
+def test_halves_of_a_character_are_no_text():
+    with pytest.raises(FailedReply, match="a character of the reply came in halves"):
+        read_completion(said(content="Tea \ufffd\ufffd."))
+    (reply,) = read_completion(said("length", content="Tea \ufffd"))
+    assert (reply.cut_off, reply.failure) == (True, None), "cut within the last one"
+
+
+@pytest.mark.parametrize(("content", "more", "reason"), [
+    ("A", {"reasoning_content": "A cup"}, "begin within a thought"),
+    (None, {"reasoning": "A cup"}, "begin within a thought"),
+    ("B", {}, "are of another text than the reply's"), ("A", {}, None), ("A.", {}, None),
+    (" A", {"reasoning_content": ""}, None), (None, {}, None),
+])  # fmt: skip
+def test_log_probabilities_are_those_of_the_replys_own_first_token(content, more, reason):
+    reply = said("length", content=content, **more)
+    top = [{"token": "A", "logprob": -0.1}, {"token": "B", "logprob": -3.0}]
+    reply["choices"][0]["logprobs"] = {"content": [{**top[0], "top_logprobs": top}]}
+    (read,) = read_completion(reply)
+    assert (read.first_token is None) == (reason is not None)
+    assert read.failure is None if reason is None else reason in read.failure
 
 
 def test_there_are_forty_with_those_that_are_drawn():
@@ -124,7 +153,7 @@ def test_there_are_forty_with_those_that_are_drawn():
 
 @pytest.mark.parametrize(("reply", "reason"), ODD)
 def test_what_is_no_reply_says_which_field_and_is_not_kept(tmp_path, reply, reason):
-    read, _, kept = ask(reply, tmp_path)
+    read, _, kept = asked(reply, tmp_path)
     assert read.text == ""
     assert reason in str(read.failure)
     assert "secret" not in str(read.failure), "a reason quotes no text"
@@ -139,7 +168,7 @@ names = st.text("abcdefghijklmnopqrstuvwxyz_", min_size=1, max_size=30)
 def test_an_ending_that_nobody_knows_is_named(tmp_path_factory, ending):
     if ending_of(ending) is None:
         return
-    read, _, kept = ask(said(ending), tmp_path_factory.mktemp("odd"))
+    read, _, kept = asked(said(ending), tmp_path_factory.mktemp("odd"))
     assert read.failure == f"the reply ended in an unknown way (finish_reason {ending})"
     assert (read.text, read.outage, kept) == ("", False, 0)
 
@@ -169,13 +198,13 @@ def test_no_shape_is_a_traceback_and_only_a_whole_ending_is_whole(data):
 
 @pytest.mark.parametrize("reply", CUTS)
 def test_a_cut_is_a_cut_whatever_it_is_called(tmp_path, reply):
-    read, _, _ = ask(reply, tmp_path)
+    read, _, _ = asked(reply, tmp_path)
     assert (read.text, read.cut_off, read.failure) == (TEXT, True, None)
 
 
 @pytest.mark.parametrize("reply", WHOLE)
 def test_a_whole_reply_is_read_and_kept(tmp_path, reply):
-    read, sent, kept = ask(reply, tmp_path, turns=2)
+    read, sent, kept = asked(reply, tmp_path, turns=2)
     assert (read.text, read.cut_off, read.failure) == (TEXT, False, None)
     assert (sent, kept) == (1, 1)
 
@@ -208,9 +237,9 @@ def test_a_stream_that_breaks_off_after_empty_endings_is_not_whole(ending):
 
 def test_an_empty_ending_does_not_take_the_place_of_an_end():
     stop, empty = {"finish_reason": "stop"}, {"finish_reason": ""}
-    whole = json.loads(whole_reply(events(empty, stop, empty)).body)
+    whole = json.loads(whole_reply(events(empty, stop, {"delta": {}, **empty})).body)
     (reply,) = read_completion(whole)
-    assert (reply.text, reply.failure) == ("AAA", None)
+    assert (reply.text, reply.failure) == ("AA", None)
 
 
 def test_a_completion_that_failed_has_no_log_probabilities():
@@ -243,10 +272,10 @@ def test_a_file_of_replies_keeps_none_that_is_not_whole(tmp_path):
 def test_no_other_file_reads_a_reply():
     # A second reader would be friendly where the first is strict.
     fields = {"finish_reason", "native_finish_reason", "completion_tokens"}
-    at_home = {"replies.py", "events.py", "transport.py"}
+    at_home = {SRC / "engines" / "http_replies.py", SRC / "engines" / "http_ledger.py"}
     readers = []
     for path in SRC.rglob("*.py"):
-        if path.parent.name == "http" and path.name in at_home:
+        if path in at_home:
             continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             key = None
@@ -280,10 +309,8 @@ def test_the_answers_of_an_account_without_money_end_the_command_with_its_words(
     ]  # fmt: skip
     for body, words in bodies:
         with Loopback(lambda path, asked, body=body: (429, body)) as there:
-            made = HttpSettings(model="m", base_url=f"{there.url}/v1", retries=3, concurrency=1)
-            asks = [Ask((Message(role="user", content="A?"),), 8)] * 3
             with pytest.raises(EndpointError, match="may spend no more") as caught:
-                list(ChatEndpoint(made).ask(asks))
+                list(chat_at(there, retries=3, concurrency=1).ask([ask()] * 3))
             assert words in str(caught.value)
             assert len(there.seen) == 1
 
@@ -299,7 +326,5 @@ def test_limits_by_the_minute_are_waited_for():
     for body in bodies:
         turns = iter([(429, body)])
         with Loopback(lambda path, asked, turns=turns: next(turns, (200, said()))) as there:
-            made = HttpSettings(model="m", base_url=f"{there.url}/v1", retries=1)
-            ((_, read),) = ChatEndpoint(made).ask([Ask((Message(role="user", content="A?"),), 8)])
-        assert read.text == TEXT
+            assert one_reply(chat_at(there)).text == TEXT
         assert len(there.seen) == 2

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from endpoints import Loopback
-from palate.engines.http.prompt_counts import Count, PromptCounts, count_of
-from palate.evaluation import evaluate
+from palate.comparison import evaluate
+from palate.engines.http_ledger import Count, PromptCounts, count_of
 from palate.records import Part, Slate
 from palate.scorers import build_scorer
 from palate.session import Session
@@ -180,7 +180,9 @@ def test_a_model_of_another_name_is_a_note_of_the_run_also_where_it_is_recalled(
         summaries = []
         for _ in range(2):
             with Session(store=tmp_path / "s") as session:
-                run = evaluate(votes(tmp_path), spec, root=tmp_path / "runs", session=session)
+                run = evaluate(
+                    votes(tmp_path), spec, "none", root=tmp_path / "runs", session=session
+                )
             summaries.append((run.folder / "summary.json").read_bytes())
     assert run.summary.notes == ("m was asked, and m-2026-01-01 answered",)
     assert summaries[0] == summaries[1]
@@ -193,7 +195,9 @@ def test_a_model_of_the_same_name_or_none_is_no_note(tmp_path, model):
     server = Server(lambda text: len(text) // 4, model=model)
     with server.loopback as there, Session(store=tmp_path / "s") as session:
         spec = f"rating:api:m?base_url={there.url}/v1"
-        assert evaluate(votes(tmp_path), spec, root=None, session=session).summary.notes == ()
+        assert (
+            evaluate(votes(tmp_path), spec, "none", root=None, session=session).summary.notes == ()
+        )
 
 
 def test_a_note_that_no_longer_holds_is_taken_back(tmp_path):
@@ -206,3 +210,13 @@ def test_a_note_that_no_longer_holds_is_taken_back(tmp_path):
         assert not any(session.ledger.notes("u m").values())
     with Session(store=tmp_path) as session:
         assert not any(session.ledger.notes("u m").values())
+
+
+def test_a_note_holds_where_models_of_two_names_take_turns(tmp_path, caplog):
+    other = "m was asked, and n answered"
+    for _ in range(2):
+        with Session(store=tmp_path) as session:
+            for text in (other, "", other, "m was asked, and k answered", ""):
+                session.ledger.note("u m", "model", text)
+            assert session.ledger.notes("u m") == {"model": other}
+    assert caplog.text.count("answered") == 1

@@ -16,7 +16,7 @@ from plain_forward import (
 )
 
 from palate.engines import ChatTemplate, generate
-from palate.engines.local import ReadMode
+from palate.engines.local_loading import ReadMode
 
 
 def test_smollm2_scores_equal_a_plain_forward(tiny):

@@ -11,8 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from endpoints import FastClock, FunctionWire, client, number, ok, post
-from palate.engines.http import AllRefused, HttpResponse, Refusal
-from palate.engines.http.refusals import FIELDS, FIRST, FirstRefusals, one_line, read_refusal
+from palate.engines.http_refusals import (
+    FIELDS,
+    FIRST,
+    FirstRefusals,
+    Refusal,
+    one_line,
+    read_refusal,
+)
+from palate.engines.http_requests import AllRefused
+from palate.engines.http_transport import HttpResponse
 from palate.errors import EndpointError
 
 KEY = "sk-very-secret-0123456789"

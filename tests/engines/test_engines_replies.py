@@ -7,15 +7,17 @@ import json
 
 import pytest
 
-from endpoints import FastClock, FunctionWire, Loopback
+from endpoints import URL, FastClock, FunctionWire, Loopback, chat_at, one_reply
 from palate.engines import Ask
-from palate.engines.endpoints import Sampling, SamplingEndpoint, SamplingRequest
-from palate.engines.http import HttpResponse, HttpSettings
+from palate.engines.chat_endpoint import ChatEndpoint, SamplingRequest
+from palate.engines.http_ledger import usage
+from palate.engines.http_requests import HttpSettings
+from palate.engines.http_transport import HttpResponse
+from palate.engines.language_model import Sampling
 from palate.errors import EndpointError
 from palate.records import Message
 from palate.session import Session
 
-URL = "http://127.0.0.1:9/v1"
 PROMPT = (Message(role="user", content="A or B?"),)
 
 
@@ -42,7 +44,7 @@ class Chat:
 
         chosen = HttpSettings(model="m", base_url=URL, retries=retries, **settings)
         kept = None if cache is None else Session(cache=cache).replies
-        self.endpoint = SamplingEndpoint(
+        self.endpoint = ChatEndpoint(
             chosen, transport=FunctionWire(answer), clock=FastClock(), replies=kept
         )
 
@@ -221,21 +223,8 @@ def test_an_alternative_without_a_number_is_not_listed_and_one_that_cannot_be_is
 
 def test_a_compressed_reply_is_read():
     body = gzip.compress(json.dumps(completion(choice())).encode())
-
-    with Loopback(lambda path, sent: (200, {})) as there:
-        handler = there.http.RequestHandlerClass
-
-        def reply(self, status, said):
-            self.send_response(status)
-            self.send_header("Content-Encoding", "gzip")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        handler.reply = reply
-        endpoint = SamplingEndpoint(HttpSettings(model="m", base_url=f"{there.url}/v1"))
-        ((_, said),) = endpoint.ask([Ask(PROMPT, 8)])
-    assert said.text == "Verdict: A"
+    with Loopback(lambda path, sent: (200, body, {"Content-Encoding": "gzip"})) as there:
+        assert one_reply(chat_at(there)).text == "Verdict: A"
 
 
 def test_no_temperature_is_sent_where_the_endpoint_has_its_own():
@@ -246,3 +235,12 @@ def test_no_temperature_is_sent_where_the_endpoint_has_its_own():
     chat = Chat(completion(choice()))
     chat.ask()
     assert chat.sent[0]["temperature"] == 0
+
+
+@pytest.mark.parametrize(("used", "tokens"), [
+    ({"completion_tokens": 5, "total_tokens": 435}, (30, 405)),
+    ({"completion_tokens": 405, "total_tokens": 435}, (30, 405)),
+    ({"completion_tokens": 5, "total_tokens": 7}, (30, 5)), ({"completion_tokens": 5}, (30, 5)),
+])  # fmt: skip
+def test_a_thought_that_only_the_total_holds_is_written_and_paid_for(used, tokens):
+    assert usage({"usage": {"prompt_tokens": 30, **used}}) == tokens

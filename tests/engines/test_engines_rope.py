@@ -10,10 +10,10 @@ import torch
 import transformers
 from plain_forward import DENSE, TOLERANCE, load
 
-from palate.engines.local import batches
-from palate.engines.local.decoding import KVRows, generate, sample
-from palate.engines.local.decoding.tree_rows import TreeRows
-from palate.engines.local.rope import Sides
+from palate.engines import local_forward as forward
+from palate.engines.local_decoding import generate, sample
+from palate.engines.local_loading import RotaryRegimes
+from palate.engines.local_rows import TreeRows, begin_rows
 from palate.records import Settings
 from palate.scorers import build_scorer
 from palate.session import Session
@@ -70,10 +70,9 @@ def apart(ours, theirs):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_sequence_has_the_factors_of_its_own_length_whatever_is_beside_it(tiny, name):
-    architecture, config = MODELS[name]
-    folder = tiny.model(architecture, **config)
+    folder = tiny.of(MODELS[name])
     local = load(folder)
-    assert local.sides == Sides(LIMIT, each="dynamic" in name)
+    assert local.regimes == RotaryRegimes(LIMIT, per_length="dynamic" in name)
     expected = [log_p(folder, *it) for it in ENCODED]
     short = torch.log_softmax(alone(folder, SEQUENCES[3])[:60].double(), dim=-1)
     near = torch.log_softmax(alone(folder, SEQUENCES[3][:60]).double(), dim=-1)
@@ -91,8 +90,7 @@ def test_a_sequence_has_the_factors_of_its_own_length_whatever_is_beside_it(tiny
 
 @pytest.mark.parametrize("name", MODELS)
 def test_the_next_token_is_that_of_the_sequence_alone(tiny, name):
-    architecture, config = MODELS[name]
-    folder = tiny.model(architecture, **config)
+    folder = tiny.of(MODELS[name])
     local = load(folder)
     expected = [alone(folder, ids)[-1] for ids in SEQUENCES]
     assert apart(local.next_token_logits(SEQUENCES), expected) <= TOLERANCE
@@ -106,8 +104,7 @@ def test_the_next_token_is_that_of_the_sequence_alone(tiny, name):
 def test_what_is_written_across_the_limit_is_what_each_beginning_asks_for(
     tiny, name, prompt, caplog
 ):
-    architecture, config = MODELS[name]
-    folder = tiny.model(architecture, **config)
+    folder = tiny.of(MODELS[name])
     local = load(folder)
     ids, expected = SEQUENCES[5][:prompt], []
     for _ in range(14):
@@ -125,11 +122,10 @@ def test_what_is_written_across_the_limit_is_what_each_beginning_asks_for(
 
 @pytest.mark.parametrize("name", MODELS)
 def test_rows_that_grow_past_the_limit_equal_their_beginnings_read_alone(tiny, name):
-    architecture, config = MODELS[name]
-    folder = tiny.model(architecture, **config)
+    folder = tiny.of(MODELS[name])
     local = load(folder)
     prompts = [SEQUENCES[5][:60], SEQUENCES[5][:60], SEQUENCES[3][:58]]
-    rows = KVRows(local, prompts, 12, logits=True)
+    rows = begin_rows(local, prompts, 12, logits=True)
     texts = [list(ids) for ids in prompts]
     for step in range(12):
         assert apart(rows.outputs, [alone(folder, ids)[-1] for ids in texts]) <= TOLERANCE
@@ -146,12 +142,11 @@ def test_rows_that_grow_past_the_limit_equal_their_beginnings_read_alone(tiny, n
 
 
 def test_a_side_that_is_not_crossed_is_written_with_what_is_kept(tiny, caplog):
-    architecture, config = MODELS["Llama, LongRoPE"]
-    local = load(tiny.model(architecture, **config))
+    local = load(tiny.of(MODELS["Llama, LongRoPE"]))
     with caplog.at_level(logging.WARNING):
         for length, room in ((40, 24), (65, 30)):
-            rows = KVRows(local, [SEQUENCES[5][:length]], room)
-            assert isinstance(rows._rows, TreeRows)
+            rows = begin_rows(local, [SEQUENCES[5][:length]], room)
+            assert isinstance(rows, TreeRows)
     assert caplog.messages == []
 
 
@@ -171,11 +166,10 @@ def test_a_classifiers_reward_is_that_of_the_response_alone(tiny):
 
 
 def test_threads_that_read_both_sides_at_once_do_not_mix_them(tiny, monkeypatch):
-    architecture, config = MODELS["Llama, dynamic NTK"]
-    folder = tiny.model(architecture, **config)
+    folder = tiny.of(MODELS["Llama, dynamic NTK"])
     local = load(folder)
-    monkeypatch.setattr(batches, "workers", lambda *_: 4)
-    monkeypatch.setattr(batches, "loads_apart", lambda loads, *_, **__: len(loads))
+    monkeypatch.setattr(forward, "workers", lambda *_: 4)
+    monkeypatch.setattr(forward, "loads_apart", lambda loads, *_, **__: len(loads))
     local.budget = 256
     groups = [[it] for it in ENCODED] * 6
     found = dict(local.log_probabilities(groups))

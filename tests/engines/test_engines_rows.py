@@ -7,8 +7,9 @@ import torch
 import transformers
 from test_engines_sampling import prompt
 
-from palate.engines import LocalModel
-from palate.engines.local.decoding import KVRows, Member, ModelEnsemble
+from palate.engines import LocalModel, Reader
+from palate.engines.local_decoding import Member, ModelEnsemble
+from palate.engines.local_rows import KVRows, begin_rows
 from palate.records import Settings
 from palate.specs import Reference
 from tiny import KINDS
@@ -16,9 +17,8 @@ from tiny import KINDS
 
 @pytest.fixture(params=KINDS)
 def both(request, tiny):
-    architecture, config = KINDS[request.param]
-    folder = tiny.model(architecture, **config)
-    local = LocalModel(Reference.parse(folder), "causal", Settings())
+    folder = tiny.of(KINDS[request.param])
+    local = LocalModel(Reader(Reference.parse(folder), Settings()), "causal")
     plain = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
 
     def distributions(sequences):
@@ -43,7 +43,7 @@ def test_rows_of_prompts_of_unlike_length_look_take_and_join(both):
     local, distributions = both
     ids, head = prompt(local), local.head
     prompts, owners = [ids, ids[:37], ids[5:60]], [0, 0, 1, 2, 2]
-    rows = KVRows(local, [prompts[owner] for owner in owners], 12, logits=not head.apart)
+    rows = begin_rows(local, [prompts[owner] for owner in owners], 12, logits=not head.apart)
     held = [list(prompts[owner]) for owner in owners]
     for step in range(3):
         close(rows.each(head.distributions), distributions(held))
@@ -75,7 +75,7 @@ def test_rows_of_prompts_of_unlike_length_look_take_and_join(both):
 def test_other_tokens_right_behind_the_prompt(both):
     local, distributions = both
     ids, head = prompt(local), local.head
-    rows = KVRows(local, [ids, ids[:20]], 4, logits=not head.apart)
+    rows = begin_rows(local, [ids, ids[:20]], 4, logits=not head.apart)
     looked = rows.look([[5, 6, 7], [8, 9, 10]])
     held = [[*ids, t] for t in (5, 6, 7)] + [[*ids[:20], t] for t in (8, 9, 10)]
     close(of(head, looked), distributions(held))
@@ -88,7 +88,7 @@ def test_other_tokens_right_behind_the_prompt(both):
 def test_rows_forget_their_last_tokens_and_go_on_otherwise(both):
     local, distributions = both
     ids, head = prompt(local), local.head
-    rows = KVRows(local, [ids, ids[:20]], 6, logits=not head.apart)
+    rows = begin_rows(local, [ids, ids[:20]], 6, logits=not head.apart)
     for token in (5, 6, 7):
         rows.advance([token, token + 1])
     rows = rows.of([1, 0, 0])
@@ -122,6 +122,6 @@ def test_what_members_read_alike_is_read_once_where_rows_are_copied(both):
 
 
 def test_a_prompt_keeps_the_output_of_its_last_token_alone(tiny):
-    local = LocalModel(Reference.parse(tiny.model()), "causal", Settings())
-    (read,) = KVRows(local, [prompt(local)], 4, logits=True)._rows.read
+    local = LocalModel(Reader(Reference.parse(tiny.model()), Settings()), "causal")
+    (read,) = begin_rows(local, [prompt(local)], 4, logits=True).read
     assert read.last.untyped_storage().nbytes() == read.last.nbytes

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from decoding_laws.words import WIDTH, WORDS, WordModel
-from palate.engines import ChatTemplate, LocalModel, sample
-from palate.engines.local.decoding import KVRows, draw
+from palate.engines import ChatTemplate, LocalModel, Reader, sample
+from palate.engines.local_decoding import draw
+from palate.engines.local_rows import begin_rows
 from palate.errors import ModelError, UsageError
 from palate.records import Message, Settings
 from palate.specs import Reference
@@ -18,7 +19,7 @@ from tiny import EOS, KINDS
 
 
 def load(folder, **settings):
-    return LocalModel(Reference.parse(folder), "causal", Settings(**settings))
+    return LocalModel(Reader(Reference.parse(folder), Settings(**settings)), "causal")
 
 
 def prompt(local):
@@ -29,14 +30,13 @@ def prompt(local):
 @pytest.mark.parametrize("name", KINDS)
 @pytest.mark.parametrize("budget", [64, 4096])
 def test_each_step_is_the_models_own_distribution(tiny, name, budget):
-    architecture, config = KINDS[name]
-    folder = tiny.model(architecture, **config)
+    folder = tiny.of(KINDS[name])
     local = load(folder)
     local.budget = budget
     ids, n = prompt(local), 3
     plain = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
     rows = [list(ids) for _ in range(n)]
-    decoding = KVRows(local, [ids] * n, 8, logits=not local.head.apart)
+    decoding = begin_rows(local, [ids] * n, 8, logits=not local.head.apart)
     for step in range(5):
         with torch.inference_mode():
             own = [plain(torch.tensor([row])).logits[0, -1] for row in rows]
@@ -52,8 +52,7 @@ def test_each_step_is_the_models_own_distribution(tiny, name, budget):
 
 @pytest.mark.parametrize("name", KINDS)
 def test_greedy_samples_are_all_the_likeliest_continuation(tiny, name):
-    architecture, config = KINDS[name]
-    local = load(tiny.model(architecture, **config))
+    local = load(tiny.of(KINDS[name]))
     ids = prompt(local)
     one, other = sample(local, ids, 2, 6, temperature=0)
     tokens = torch.tensor([list(ids)])

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from tokenizers import normalizers
 
 from palate.engines import ChatTemplate
-from palate.engines.text.token_bound import tokens_per_byte
+from palate.engines.template_source import tokens_per_byte
 from palate.errors import ModelError
 from palate.records import Message
-from tiny import wordpiece
 
 WRITES_BOS = "{{ bos_token }}{% for m in messages %}[{{ m.role }}] {{ m.content }}\n{% endfor %}"
 NO_SYSTEM = "{{ raise_exception('System role not supported') }}"
@@ -58,11 +57,7 @@ def test_a_template_that_writes_bos_twice_is_refused(tiny):
         template.continuation(HELLO, "Yes.")
 
 
-TEXTS = st.text(
-    st.sampled_from("abXYZ019\n \t\u00a0<|>éß猫😀\u200bİ.,'"),
-    min_size=1,
-    max_size=20,
-)
+TEXTS = st.text(st.sampled_from("abXYZ019\n \t\u00a0<|>éß猫😀\u200bİ.,'"), min_size=1, max_size=20)
 
 
 @settings(max_examples=150, deadline=None)
@@ -124,13 +119,6 @@ def test_a_template_that_refuses_a_conversation_says_so(tiny):
     tokenizer.chat_template = NO_SYSTEM
     with pytest.raises(ModelError, match=r"refuses this conversation .*System role not supported"):
         ChatTemplate(tokenizer).prompt(HELLO)
-
-
-def test_a_tokenizer_without_a_template_is_refused(tmp_path):
-    wordpiece(tmp_path, ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a"], None)
-    tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
-    with pytest.raises(ModelError, match="no chat template"):
-        ChatTemplate(tokenizer)
 
 
 @given(st.text(max_size=60))

@@ -7,14 +7,16 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palate.engines.local.attention import (
+from palate.engines.local_attention import (
     KVSteps,
     Layout,
     attend_rows,
     attend_tree,
+    causal,
+    dense,
+    written_out,
 )
-from palate.engines.local.kernels import causal, dense, written_out
-from palate.engines.local.tree import LEAST_SHARED, build_tree, packs
+from palate.engines.local_tree import LEAST_SHARED, build_tree, packs
 
 FEW = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=12), min_size=1, max_size=8)
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 from pathlib import Path
 
 import pytest
 import torch
 import transformers
 from plain_forward import load
-from safetensors.torch import load_file, save_file
 
+from gguf_files import write_gguf
 from palate.errors import ModelError, PalateError
 from palate.models import resolve
 from palate.records import Settings
@@ -19,18 +17,9 @@ from palate.scorers import build_scorer
 from palate.session import Session
 from palate.specs import Reference
 from tiny import change_json, make_slate
+from tiny import changed_model as changed
 
 CLASSIFIER, CAUSAL = "LlamaForSequenceClassification", "LlamaForCausalLM"
-
-
-def changed(tiny, tmp_path, architecture, tensors=None, config=None, **made_with):
-    """Return a copy of a tiny model with other tensors (None removes one) and configuration."""
-    folder = Path(shutil.copytree(tiny.model(architecture, **made_with), tmp_path / "model"))
-    weights = load_file(folder / "model.safetensors") | (tensors or {})
-    weights = {key: tensor for key, tensor in weights.items() if tensor is not None}
-    save_file(weights, folder / "model.safetensors", {"format": "pt"})
-    change_json(folder / "config.json", **(config or {}))
-    return folder
 
 
 def refusal(folder, head):
@@ -197,52 +186,11 @@ def test_code_of_another_repository_is_refused(tiny, tmp_path):
         resolve(Reference.parse(str(folder)), code=True)
 
 
-def write_gguf(folder, file):
-    """Write a tiny Llama as a GGUF file, in float32, by the names of llama.cpp."""
-    gguf = pytest.importorskip("gguf")
-    config = json.loads((folder / "config.json").read_text())
-    tokenizer = json.loads((folder / "tokenizer.json").read_text())
-    writer = gguf.GGUFWriter(str(file), "llama")
-    writer.add_context_length(config["max_position_embeddings"])
-    writer.add_embedding_length(config["hidden_size"])
-    writer.add_block_count(config["num_hidden_layers"])
-    writer.add_feed_forward_length(config["intermediate_size"])
-    writer.add_head_count(config["num_attention_heads"])
-    writer.add_head_count_kv(config["num_key_value_heads"])
-    writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
-    writer.add_rope_dimension_count(config["head_dim"])
-    writer.add_vocab_size(config["vocab_size"])
-    vocabulary = tokenizer["model"]["vocab"]
-    writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre("smollm")
-    writer.add_token_list(sorted(vocabulary, key=vocabulary.get))
-    writer.add_token_types([1] * len(vocabulary))
-    writer.add_token_merges([" ".join(pair) for pair in tokenizer["model"]["merges"]])
-    writer.add_bos_token_id(1)
-    writer.add_eos_token_id(2)
-    weights = load_file(folder / "model.safetensors")
-    named = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
-    parts = {
-        "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
-        "self_attn.o_proj": "attn_output", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up",
-        "mlp.down_proj": "ffn_down", "input_layernorm": "attn_norm",
-        "post_attention_layernorm": "ffn_norm",
-    }  # fmt: skip
-    for k in range(config["num_hidden_layers"]):
-        named |= {f"model.layers.{k}.{hf}": f"blk.{k}.{short}" for hf, short in parts.items()}
-    for ours, theirs in named.items():
-        writer.add_tensor(f"{theirs}.weight", weights[f"{ours}.weight"].numpy())
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-
-
 def test_a_gguf_file_is_read_where_it_lies_without_rounding(tiny, tmp_path, monkeypatch):
     monkeypatch.setenv("PALATE_CACHE", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
     Path("models").mkdir()
-    write_gguf(Path(tiny.model()), tmp_path / "models" / "x.gguf")
+    write_gguf(Path(tiny.model()), tmp_path / "models" / "x.gguf", "llama")
     reference = Reference.parse("models/x.gguf")
     assert (reference.place, str(reference)) == ("folder", "models/x.gguf")
     local = load("./models/x.gguf")

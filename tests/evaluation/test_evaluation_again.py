@@ -9,9 +9,9 @@ import pytest
 import palate
 from endpoints import Loopback
 from palate.benchmarks import load_benchmark
+from palate.comparison import evaluate
 from palate.errors import UsageError
-from palate.evaluation import evaluate
-from palate.evaluation.again import sampled
+from palate.evaluation import sampled
 from palate.models import choose_dtype
 from palate.records import Settings
 from palate.runs import Run
@@ -44,11 +44,7 @@ def test_the_sample_is_what_a_float32_run_gives(tmp_path, spec):
     noise = half.summary.noise
     first = {row.id: row.margin for row in half.verdicts.rows}
     errors = [first[row.id] - row.margin for row in half.again.rows]
-    assert noise is not None and (noise.kind, noise.dtype, noise.rows) == (
-        "rounding",
-        "bfloat16",
-        6,
-    )
+    assert (noise.kind, noise.dtype, noise.rows) == ("rounding", "bfloat16", 6)
     assert 0 < noise.sd == pytest.approx(np.sqrt(np.pi / 2) * np.mean(np.abs(errors)), rel=1e-12)
     assert noise.flips_seen == sum(
         row.outcome != one.outcome
@@ -121,7 +117,7 @@ def test_without_room_in_memory_it_is_said_and_the_run_stands(monkeypatch, tmp_p
     assert run.summary.unscored == 0
     with monkeypatch.context() as there:
         there.setattr(Session, "has_room", lambda self, settings: True)
-        there.setattr("palate.evaluation.computation.Computation.run", _out_of_memory_in_float32())
+        there.setattr("palate.evaluation.job.Computation.run", _out_of_memory_in_float32())
         run = evaluate(EIGHT, spec, "profile:1", root=tmp_path, settings=HALF)
         assert run.summary.noise.note == "the model in float32 does not fit into memory"
 
@@ -131,10 +127,10 @@ def _out_of_memory_in_float32():
 
     usual = Computation.run
 
-    def run(self, *arguments):
+    def run(self, *arguments, **options):
         if self.work.settings.dtype == "float32":
             raise RuntimeError("CUDA out of memory. Tried to allocate 20 GiB")
-        return usual(self, *arguments)
+        return usual(self, *arguments, **options)
 
     return run
 
@@ -158,17 +154,11 @@ def test_every_kind_of_number_has_its_rounding(tiny, kind):
 
 def test_a_personal_scorer_keeps_its_states_and_reads_vectors_in_float32(tiny, tmp_path):
     rows = [
-        {
-            "id": f"{n}-{k}",
-            "user_id": f"u{k}",
-            "question": f"{n}?",
-            "chosen": ("Go! ", "calm ")[k % 2] * (n + 1),
-            "split": "adapt" if n < 4 else "test",
-            "rejected": ("calm ", "Go! ")[k % 2] * (n + 1),
-        }
-        for n in range(8)
-        for k in range(5)
-    ]
+        {"id": f"{n}-{k}", "user_id": f"u{k}", "question": f"{n}?",
+         "chosen": ("Go! ", "calm ")[k % 2] * (n + 1), "split": "adapt" if n < 4 else "test",
+         "rejected": ("calm ", "Go! ")[k % 2] * (n + 1)}
+        for n in range(8) for k in range(5)
+    ]  # fmt: skip
     votes = palate.Dataset.from_rows("votes", rows)
     made = palate.train("user-heads", votes, tmp_path / "m", embedders=tiny.model(), settings=HALF)
     grid = palate.evaluate(votes, f"personal:{made.folder}", root=tmp_path, settings=HALF)
@@ -178,23 +168,15 @@ def test_a_personal_scorer_keeps_its_states_and_reads_vectors_in_float32(tiny, t
     own, _, stranger = (run.summary.noise for run in grid.runs)
     assert own.sd > 0 and grid.runs[2].verdicts.shared and stranger.expected_flips >= 0
     style = palate.train("user-heads", votes, tmp_path / "s", embedders="style", settings=HALF)
-    run = evaluate(votes, f"personal:{style.folder}", root=None, settings=HALF)
+    run = evaluate(votes, f"personal:{style.folder}", "none", root=None, settings=HALF)
     assert run.summary.noise is None, "nothing of it computes in half precision"
 
 
-VOTES = palate.Dataset.from_rows(
-    "votes",
-    [
-        {
-            "id": k,
-            "user_id": f"u{k % 5}",
-            "question": f"Which, {k}?",
-            "chosen": "a" * (k + 1),
-            "rejected": "b" * (17 - k),
-        }
-        for k in range(16)
-    ],
-)
+VOTES = palate.Dataset.from_rows("votes", [
+    {"id": k, "user_id": f"u{k % 5}", "question": f"Which, {k}?",
+     "chosen": "a" * (k + 1), "rejected": "b" * (17 - k)}
+    for k in range(16)
+])  # fmt: skip
 
 
 class Drifting:
@@ -283,7 +265,7 @@ def test_half_precision_by_default_is_told_by_the_device(monkeypatch, spec):
     def by_default(dtype, device):
         return choose_dtype(dtype or "bfloat16", device)
 
-    for module in ("evaluation.again", "engines.text.reader", "engines.local.loading"):
+    for module in ("evaluation.evaluate", "engines.reader", "engines.local_loading"):
         monkeypatch.setattr(f"palate.{module}.choose_dtype", by_default)
     told = {"session": Session(), "settings": Settings(device="cpu")}  # no reader of before
     run = evaluate(EIGHT, spec, "profile:1", root=None, **told)

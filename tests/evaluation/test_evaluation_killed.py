@@ -22,9 +22,7 @@ def whole(request: pytest.FixtureRequest) -> Iterator[tuple[str, Path, bytes, by
     max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(data=st.data())
-def test_killed_at_any_byte_and_resumed_gives_the_same_bytes(
-    whole: tuple[str, Path, bytes, bytes], data: st.DataObject
-) -> None:
+def test_killed_at_any_byte_and_resumed_gives_the_same_bytes(whole, data):
     kind, journal, content, expected = whole
     # Half of the cuts are where a line ends, or a byte beside: there a batch is whole, or is not.
     ends = [k + step for k, byte in enumerate(content) if byte == ord("\n") for step in (0, 1, 2)]

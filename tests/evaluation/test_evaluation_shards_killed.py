@@ -2,16 +2,15 @@
 
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 
 import shards
-from test_evaluation_shards import EIGHT, shard
+from test_evaluation_resume import EIGHT, shard
 
-from palate.evaluation import evaluate
+from palate.comparison import evaluate
 from palate.execution import Shard
 from palate.execution import plan as planning
 from palate.records import Settings
@@ -37,9 +36,7 @@ def test_a_shard_that_ends_before_it_is_killed_is_no_proof(tmp_path):
     process.communicate()
 
 
-def test_the_float32_sample_is_shared_out_too(
-    tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_float32_sample_is_shared_out_too(tiny, tmp_path, monkeypatch):
     monkeypatch.setattr(planning, "GROUPS_PER_BATCH", 4)  # so that 16 rows are several batches
     spec, half = f"lift:{tiny.model()}", Settings(dtype="bfloat16")
     whole = evaluate(EIGHT, spec, "profile:1", root=tmp_path / "whole", settings=half)

@@ -30,9 +30,7 @@ def measured(rows: int, *flags: str) -> dict[str, float]:
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="Linux counts the memory")
 @pytest.mark.parametrize("flags", [(), ("--judge",)])
-def test_a_row_costs_a_few_hundred_bytes_at_the_peak_and_none_while_running(
-    flags: tuple[str, ...],
-) -> None:
+def test_a_row_costs_a_few_hundred_bytes_at_the_peak_and_none_while_running(flags):
     small, large = measured(20_000, *flags), measured(40_000, *flags)
     for turn in ("first", "again"):
         more = (large[f"{turn}_peak_mib"] - small[f"{turn}_peak_mib"]) * 2**20

@@ -10,7 +10,7 @@ from planning import Listed, keys_of, make_plan, plain_plan
 
 from palate.errors import PalateError
 from palate.execution import plan as planning
-from palate.execution.request_group import build
+from palate.execution.execute import build
 from palate.records import Encoded, Judgement, Message, Part, Prepared, ScorerInfo, Scores, Slate
 
 

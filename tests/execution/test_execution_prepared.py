@@ -5,9 +5,8 @@ from collections import Counter
 import pytest
 
 from palate.benchmarks import Dataset
-from palate.engines import ChatTemplate
-from palate.engines.text import chat_template
-from palate.evaluation import evaluate
+from palate.comparison import evaluate
+from palate.engines import ChatTemplate, chat_template
 from palate.execution import plan as planning
 from palate.records import Settings
 from policies import untrained
@@ -81,8 +80,8 @@ KINDS = [
 ]  # fmt: skip
 
 
-def run(spec, script, **given):
-    return evaluate(dataset(script), spec, "profile:3", root=None, settings=SETTINGS, **given)
+def run(spec, script):
+    return evaluate(dataset(script), spec, "profile:3", root=None, settings=SETTINGS)
 
 
 def told(run):
@@ -96,34 +95,32 @@ def times(counts, script):
     )
 
 
+def tokenised_once(spec, script, counted, monkeypatch, beyond=2):
+    """Return a run within the planner's room; beyond it texts are met so often."""
+    counted.clear()
+    within = run(spec, script)
+    assert set(times(counted, script)) == {1}
+    counted.clear()
+    monkeypatch.setattr(planning, "KEPT_BYTES", 0)
+    again = run(spec, script)
+    assert max(times(counted, script)) == beyond
+    assert told(again) == told(within)
+    return within
+
+
 @pytest.mark.parametrize(
     ("script", "kind"),
     [*(("ascii", kind) for kind in KINDS), ("greek", "lift"), ("greek", "judge")],
 )
 def test_a_text_is_tokenised_once(tiny, counted, monkeypatch, kind, script):
-    spec = specs(tiny)[kind]
-    within = run(spec, script)
-    assert set(times(counted, script)) == {1}
-    counted.clear()
-    monkeypatch.setattr(planning, "KEPT_BYTES", 0)
-    beyond = run(spec, script)
-    assert max(times(counted, script)) == 2
-    assert told(beyond) == told(within)
+    tokenised_once(specs(tiny)[kind], script, counted, monkeypatch)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_window_that_cuts_costs_no_text_twice(tiny, counted, monkeypatch, kind):
     monkeypatch.setattr(chat_template, "REMEMBERED", 8)
-    window = {"max_position_embeddings": 700}
-    spec = specs(tiny, **window)[kind]
-    within = run(spec, "han")
-    assert within.summary.parts_dropped
-    assert set(times(counted, "han")) == {1}
-    counted.clear()
-    monkeypatch.setattr(planning, "KEPT_BYTES", 0)
-    beyond = run(spec, "han")
-    assert max(times(counted, "han")) == 2
-    assert told(beyond) == told(within)
+    spec = specs(tiny, max_position_embeddings=700)[kind]
+    assert tokenised_once(spec, "han", counted, monkeypatch).summary.parts_dropped
 
 
 @pytest.mark.parametrize("kind", ["likelihood", "judge"])
@@ -141,12 +138,4 @@ def test_a_personal_policy_and_what_is_taken_off_tokenise_once(
 ):
     pytest.importorskip("peft")
     policy, _ = untrained(tiny, tmp_path / "p")
-    spec = f"personal:{policy.folder}?{options}"
-    counted.clear()
-    within = run(spec, "greek")
-    assert set(times(counted, "greek")) == {1}
-    counted.clear()
-    monkeypatch.setattr(planning, "KEPT_BYTES", 0)
-    beyond = run(spec, "greek")
-    assert max(times(counted, "greek")) == 1 + passes
-    assert told(beyond) == told(within)
+    tokenised_once(f"personal:{policy.folder}?{options}", "greek", counted, monkeypatch, 1 + passes)

@@ -9,10 +9,24 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
 
 import pytest
+
+from palate import models
+from palate.benchmarks import Dataset, load_benchmark
+from palate.comparison import evaluate
+from palate.engines import local_loading as loading
+from palate.engines import reader
+from palate.errors import EndpointError, EngineError, LoadError, ModelError, UsageError
+from palate.evaluation import evaluate as evaluating
+from palate.execution import build_runner, ray_runner
+from palate.execution.ray_runner import STARTING
+from palate.records import Message, Prepared, Settings, Slate
+from palate.runs import located_lines, read_manifest
+from palate.scorers import build_scorer
+from palate.session import Session
 from scripted import (
     Exact,
     Flaky,
@@ -25,28 +39,6 @@ from scripted import (
     Twofold,
     Unloadable,
 )
-
-from palate import models
-from palate.benchmarks import Dataset, load_benchmark
-from palate.engines.local import loading
-from palate.engines.text import reader
-from palate.errors import (
-    EndpointError,
-    EngineError,
-    LoadError,
-    ModelError,
-    PalateError,
-    UsageError,
-)
-from palate.evaluation import again, evaluate
-from palate.execution import build_runner
-from palate.execution.ray_runner import engine
-from palate.execution.ray_runner import worker as over_ray
-from palate.execution.ray_runner.cluster import STARTING
-from palate.records import Message, Prepared, Settings, Slate
-from palate.runs import located_lines, read_manifest
-from palate.scorers import build_scorer
-from palate.session import Session
 
 ray = pytest.importorskip("ray")
 TASTING = load_benchmark("tasting")
@@ -97,9 +89,7 @@ def all_are_free() -> bool:
 
 
 @pytest.mark.parametrize(("scorer", "workers"), [(Twofold(), TWO), (Flaky(False), ONE)])
-def test_workers_give_the_bytes_of_one_process(
-    scorer: object, workers: str, tmp_path: Path
-) -> None:
+def test_workers_give_the_bytes_of_one_process(scorer, workers, tmp_path):
     assert run(tmp_path / "here", scorer) == run(tmp_path / "ray", scorer, workers)
     assert lines(tmp_path / "here") == lines(tmp_path / "ray")
     here, there = (
@@ -117,9 +107,7 @@ def test_a_model_gives_the_same_bytes_in_float32(tiny, tmp_path: Path) -> None: 
     assert run(tmp_path / "ray", spec, ONE, pairs=pairs, settings=exact) == here
 
 
-def test_a_worker_with_another_default_ends_the_run_before_a_number(
-    tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_worker_with_another_default_ends_the_run_before_a_number(tiny, tmp_path, monkeypatch):
     # This process stands for a machine with an accelerator, whose default is bfloat16.
     by_default = models.choose_dtype
     monkeypatch.setattr(
@@ -135,9 +123,7 @@ def test_a_worker_with_another_default_ends_the_run_before_a_number(
     assert [path.read_bytes() for path in tmp_path.rglob("journal.jsonl")] in ([], [b""])
 
 
-def test_a_scorer_that_travels_computes_there_as_it_does_here(
-    tiny: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_scorer_that_travels_computes_there_as_it_does_here(tiny, tmp_path, monkeypatch):
     spec, pairs = f"likelihood:{tiny.model()}", TASTING.limit(8)
     # Workers build these from their spec; one thread and the same units give the same sums.
     half, full = (
@@ -145,7 +131,7 @@ def test_a_scorer_that_travels_computes_there_as_it_does_here(
         for dtype in ("bfloat16", "float32")
     )
     by_default = models.choose_dtype
-    for module in (reader, loading, again, over_ray):
+    for module in (reader, loading, evaluating, ray_runner):
         monkeypatch.setattr(
             module, "choose_dtype", lambda dtype, device: by_default(dtype or "bfloat16", device)
         )
@@ -180,20 +166,16 @@ def test_a_killed_worker_loses_nothing_and_doubles_nothing(tmp_path: Path) -> No
     assert len(lines(tmp_path / "ray")) == 96
 
 
-def test_a_worker_that_always_dies_ends_the_run_and_keeps_what_is_done(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(engine, "DEATHS_AT_MOST", 1)
+def test_a_worker_that_always_dies_ends_the_run_and_keeps_what_is_done(tmp_path, monkeypatch):
+    monkeypatch.setattr(ray_runner, "DEATHS_AT_MOST", 1)
     with pytest.raises(EngineError, match=r"2 workers died at the same work .*memory") as told:
         run(tmp_path, Exact(tmp_path / "killed"), ONE)
     assert "\n" not in str(told.value)
     assert len(lines(tmp_path)) == 3, "what came before the first death"
 
 
-def test_a_worker_that_dies_of_its_model_ends_the_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(engine, "DEATHS_AT_MOST", 1)
+def test_a_worker_that_dies_of_its_model_ends_the_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(ray_runner, "DEATHS_AT_MOST", 1)
     with pytest.raises(EngineError, match="2 workers died at the same work"):
         run(tmp_path, Unloadable(SystemExit()), ONE)
 
@@ -211,31 +193,17 @@ def test_what_was_left_is_taken_up_by_either_engine(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("scorer", "expected", "code", "words"),
     [
-        (
-            Raising(ZeroDivisionError("by\nnought")),
-            EngineError,
-            3,
-            "mine: ZeroDivisionError: by nought",
-        ),
+        (Raising(ZeroDivisionError("by\nnought")), EngineError, 3,
+         "mine: ZeroDivisionError: by nought"),
         (Raising(EndpointError("http://x: HTTP 401")), EndpointError, 3, "http://x: HTTP 401"),
         (Unloadable(UsageError("no such head")), UsageError, 2, "no such head"),
-        (
-            Unloadable(ModelError("model ./m: no such folder")),
-            EngineError,
-            3,
-            "mine: a worker cannot load its model (model ./m: no such folder)",
-        ),
-        (
-            Raising(LoadError("./m: cannot be loaded (cut short)")),
-            EngineError,
-            3,
-            "mine: a worker cannot load its model (./m: cannot be loaded (cut short))",
-        ),
+        (Unloadable(ModelError("model ./m: no such folder")), EngineError, 3,
+         "mine: a worker cannot load its model (model ./m: no such folder)"),
+        (Raising(LoadError("./m: cannot be loaded (cut short)")), EngineError, 3,
+         "mine: a worker cannot load its model (./m: cannot be loaded (cut short))"),
     ],
-)
-def test_what_goes_wrong_in_a_worker_is_one_line(
-    scorer: object, expected: type[PalateError], code: int, words: str, tmp_path: Path
-) -> None:
+)  # fmt: skip
+def test_what_goes_wrong_in_a_worker_is_one_line(scorer, expected, code, words, tmp_path):
     with pytest.raises(expected) as told:
         run(tmp_path, scorer, ONE)
     assert str(told.value) == words
@@ -243,19 +211,14 @@ def test_what_goes_wrong_in_a_worker_is_one_line(
 
 
 def test_results_go_out_while_a_unit_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(over_ray, "REPLY_EVERY_S", 0.0)
+    monkeypatch.setattr(ray_runner, "REPLY_EVERY_S", 0.0)
     text = Message(role="user", content="Which?")
     slates = (Slate(question=(text,), candidates=(f"{k}", "b")) for k in range(3))
     unit = tuple(map(Prepared, slates))
-    planned = over_ray.ScorerIdentity.of(build_scorer("longest", Session()), "longest")
-    worker = over_ray.Worker("longest", {}, Settings(), 0, [], planned, "longest")
+    planned = ray_runner.ScorerIdentity.of(build_scorer("longest", Session()), "longest")
+    worker = ray_runner.Worker("longest", {}, Settings(), 0, [], planned, "longest")
     assert list(worker.work(())) == 2 * [("results", [])], "it lives, it is built"
-    assert [len(content) for _, content in worker.work(unit)] == [
-        1,
-        1,
-        1,
-        0,
-    ]
+    assert [len(content) for _, content in worker.work(unit)] == [1, 1, 1, 0]
 
 
 @pytest.mark.parametrize(
@@ -271,28 +234,11 @@ def test_more_than_the_cluster_has_is_refused(engine: str, words: str, tmp_path:
         run(tmp_path, Neighbourly(), engine)
 
 
-@pytest.mark.parametrize("held", [False, True])
-def test_a_wait_without_progress_ends_in_an_error(held: bool, tmp_path: Path) -> None:
-    @ray.remote(num_cpus=2)
-    class Holder:
-        def there(self) -> None: ...
+@contextmanager
+def held(cpus: int) -> Iterator[None]:
+    """Hold so many of the cluster's CPUs, from when all are free."""
 
-    assert all_are_free()
-    holder = Holder.remote() if held else None
-    if holder is not None:
-        ray.get(holder.there.remote())
-    try:
-        with pytest.raises(EngineError, match=r"nothing came for 4 s.* of 2 CPUs are free"):
-            scorer = Neighbourly() if held else Sleeper(tmp_path / "asleep")
-            run(tmp_path, scorer, "ray?workers=1&wait=4")
-    finally:
-        if holder is not None:
-            ray.kill(holder)
-    assert all_are_free()
-
-
-def test_a_worker_that_cannot_start_keeps_no_unit(tmp_path: Path) -> None:
-    @ray.remote(num_cpus=1)
+    @ray.remote(num_cpus=cpus)
     class Holder:
         def there(self) -> None: ...
 
@@ -300,9 +246,23 @@ def test_a_worker_that_cannot_start_keeps_no_unit(tmp_path: Path) -> None:
     holder = Holder.remote()
     ray.get(holder.there.remote())
     try:
-        found = run(tmp_path / "ray", Neighbourly(), TWO)
+        yield
     finally:
         ray.kill(holder)
+
+
+@pytest.mark.parametrize("cpus", [0, 2])
+def test_a_wait_without_progress_ends_in_an_error(cpus: int, tmp_path: Path) -> None:
+    scorer = Neighbourly() if cpus else Sleeper(tmp_path / "asleep")
+    said = pytest.raises(EngineError, match=r"nothing came for 4 s.* of 2 CPUs are free")
+    with held(cpus) if cpus else nullcontext(), said:
+        run(tmp_path, scorer, "ray?workers=1&wait=4")
+    assert all_are_free()
+
+
+def test_a_worker_that_cannot_start_keeps_no_unit(tmp_path: Path) -> None:
+    with held(1):
+        found = run(tmp_path / "ray", Neighbourly(), TWO)
     assert found == run(tmp_path / "here", Neighbourly())
 
 

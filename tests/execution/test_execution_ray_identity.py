@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from palate.engines.text import reader
+from palate.engines import reader
 from palate.errors import EngineError
 from palate.execution import build_runner
-from palate.execution.ray_runner.worker import ScorerIdentity, Worker
+from palate.execution.ray_runner import ScorerIdentity, Worker
 from palate.records import Prepared, Settings
 from palate.scorers import build_scorer
 from palate.session import Session

@@ -13,8 +13,7 @@ from plain import Neighboured, Plain
 from shelf import Shelf
 from variants import END, EOS, VARIANTS, copied, new_end, variant
 
-from palate.engines import LocalModel
-from palate.engines.local import ReadMode
+from palate.engines import LocalModel, ReadMode
 from palate.errors import PalateError
 from palate.prompts import render
 from palate.records import Settings, Slate

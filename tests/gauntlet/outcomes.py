@@ -8,15 +8,7 @@ from families import FAMILIES
 from shelf import HEADS, configuration, has_head
 from variants import END, GGUFS, VARIANTS
 
-LANGUAGE_MODEL = (
-    "likelihood",
-    "lift",
-    "implicit",
-    "autoregressive",
-    "judge",
-    "rating",
-    "replies",
-)
+LANGUAGE_MODEL = ("likelihood", "lift", "implicit", "autoregressive", "judge", "rating", "replies")
 LABELS = ("1 label", "2 labels", "5 labels")
 NO_CLASSIFIER = "this is no trained classifier (see: palate train classifier)"
 NO_LANGUAGE_MODEL = "this is no language model that can write or read off probabilities"

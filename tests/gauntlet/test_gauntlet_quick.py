@@ -15,7 +15,9 @@ from families import FAMILIES
 from outcomes import expected
 from vocabularies import VOCABULARIES
 
-from palate.engines.local import attention, heads, pad
+from palate.engines import local_attention as attention
+from palate.engines import local_model as heads
+from palate.engines import pad
 from palate.errors import ModelError
 from palate.scorers import build_scorer
 from palate.session import default_session

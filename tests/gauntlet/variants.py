@@ -19,8 +19,8 @@ import transformers
 from families import FAMILIES
 from plain import Ids, Plain
 from safetensors.torch import load_file, save_file
-from vocabularies import NAMES
 
+from gguf_files import write_gguf, write_parts
 from palate.prompts import render
 from palate.records import Message, Slate
 from tiny import change_json
@@ -114,64 +114,21 @@ def _gguf(base: Path, name: str, positions: dict[str, Any]) -> Folder:
     file = base.with_name(f"{base.name}.gguf")
     architecture = GGUFS.get(name)
     config = json.loads((base / "config.json").read_text())
-    writer = gguf.GGUFWriter(str(file), architecture or config["model_type"])
     if architecture is None:  # a header alone: nothing of it is to be read
-        for step in ("header", "kv_data", "tensors"):
-            getattr(writer, f"write_{step}_to_file")()
-        writer.close()
+        write_parts(gguf.GGUFWriter(str(file), config["model_type"]))
         return str(file), _plain(base, name)
     change_json(base / "config.json", rope_parameters=positions)
-    weights = {key: it.bfloat16().float() for key, it in _weights(base).items()}
-    _write(base, weights)
-    heads, groups = config["num_attention_heads"], config["num_key_value_heads"]
-    writer.add_context_length(config["max_position_embeddings"])
-    writer.add_embedding_length(config["hidden_size"])
-    writer.add_block_count(config["num_hidden_layers"])
-    writer.add_feed_forward_length(config["intermediate_size"])
-    writer.add_head_count(heads)
-    writer.add_head_count_kv(groups)
-    writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
-    writer.add_rope_dimension_count(config["head_dim"])
-    writer.add_key_length(config["head_dim"])
-    writer.add_value_length(config["head_dim"])
-    writer.add_rope_freq_base(positions["rope_theta"])
-    writer.add_vocab_size(config["vocab_size"])
+    _write(base, {key: it.bfloat16().float() for key, it in _weights(base).items()})
+    keys = dict.fromkeys(("attention.key_length", "attention.value_length"), config["head_dim"])
     if "factor" in positions:
-        writer.add_rope_scaling_type(gguf.RopeScalingType.YARN)
-        writer.add_rope_scaling_factor(positions["factor"])
-        writer.add_rope_scaling_orig_ctx_len(positions["original_max_position_embeddings"])
-    tokenizer = json.loads((base / "tokenizer.json").read_text())
-    vocabulary = tokenizer["model"]["vocab"]
-    tokens = sorted(vocabulary, key=vocabulary.get)
-    special = {it["content"] for it in tokenizer["added_tokens"]}
-    tokens += [f"<unused {k}>" for k in range(len(tokens), config["vocab_size"])]
-    writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre("gpt-2")
-    writer.add_token_list(tokens)
-    writer.add_token_types([3 if token in special else 1 for token in tokens])
-    writer.add_token_merges([" ".join(pair) for pair in tokenizer["model"]["merges"]])
-    writer.add_bos_token_id(NAMES.index("<s>"))
-    writer.add_eos_token_id(NAMES.index("</s>"))
-    writer.add_pad_token_id(0)
-    template = (base / "chat_template.jinja").read_text()
-    writer.add_chat_template(template)
-    kind = next(key for key, it in gguf.MODEL_ARCH_NAMES.items() if it == architecture)
-    names = gguf.get_tensor_name_map(kind, config["num_hidden_layers"])
-    for key, tensor in weights.items():
-        turned = {"q_proj": heads, "k_proj": groups}.get(key.split(".")[-2])
-        if architecture == "llama" and turned:  # whose halves of a head lie interleaved there
-            halves = tensor.view(turned, 2, -1, *tensor.shape[1:])
-            weights[key] = halves.transpose(1, 2).reshape(tensor.shape)
-        short = names.get_name(key, (".weight", ".bias"))
-        writer.add_tensor(short, weights[key].contiguous().numpy())
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
+        original = positions["original_max_position_embeddings"]
+        keys |= {"rope.scaling.type": "yarn", "rope.scaling.factor": positions["factor"]}
+        keys["rope.scaling.original_context_length"] = original
+    write_gguf(base, file, architecture, keys)
     plain = _plain(base, name)
     # A tokenizer of GGUF lacks how its class splits words until it is saved and read again.
     transformers.AutoTokenizer.from_pretrained(base, gguf_file=str(file)).save_pretrained(base)
-    plain.tokenizer.chat_template = template
+    plain.tokenizer.chat_template = (base / "chat_template.jinja").read_text()
     return str(file), plain
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from palate.engines import ChatTemplate, LocalModel
+from palate.engines import ChatTemplate, LocalModel, Reader
 from palate.guidance import GuidedRow, Reading
 from palate.records import Message, Settings, Slate
 from palate.specs import Reference
@@ -20,27 +20,12 @@ WORDS = "Tell me what to cook tonight, on an open fire, without a scale. "
 
 def load(folder: str, head: str = "causal", **settings: Any) -> LocalModel:
     given = {"dtype": "float32", **settings}
-    return LocalModel(Reference.parse(str(folder)), head, Settings(**given))
+    return LocalModel(Reader(Reference.parse(str(folder)), Settings(**given)), head)
 
 
 def prompt(local: LocalModel, repeated: int = 4) -> tuple[int, ...]:
     message = Message(role="user", content=WORDS * repeated)
     return ChatTemplate(local.tokenizer).prompt((message,))
-
-
-@dataclass
-class Terms:
-    """A token guide."""
-
-    coefficients: tuple[float, ...]
-    models: tuple[LocalModel, ...]
-    readers: tuple[Any, ...] = ()
-
-    def in_place(self) -> Any:
-        return nullcontext()
-
-    def read(self, slate: Slate, room: int) -> Reading:
-        raise NotImplementedError
 
 
 @dataclass

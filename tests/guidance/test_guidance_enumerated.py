@@ -11,19 +11,10 @@ import pytest
 import torch
 from scipy import stats
 
-from decoding_laws import LawCheck, checks, laws
-from decoding_laws.checks import chi_square
-from decoding_laws.limits import (
-    fusion_score,
-    limit_checks,
-    tilt_checks,
-)
-from decoding_laws.segment_checks import (
-    Rewards,
-    drawn_segments,
-    rejection,
-    segment_checks,
-)
+from decoding_laws import laws
+from decoding_laws.checks import LEAST_P, LawCheck, chi_square
+from decoding_laws.limits import fusion_score, limit_checks, tilt_checks
+from decoding_laws.segment_checks import Rewards, drawn_segments, rejection, segment_checks
 from decoding_laws.token_checks import (
     args_checks,
     candidate_checks,
@@ -33,7 +24,7 @@ from decoding_laws.token_checks import (
 )
 from decoding_laws.words import WORDS
 from decoding_laws.world import LENGTH, WordWorld
-from palate.engines.local import ValidIds
+from palate.engines import ValidIds
 from palate.guidance import (
     Blocks,
     CandidateRows,
@@ -258,14 +249,13 @@ def test_a_guide_that_reads_the_policys_prompt_is_caught(
     assert not preset(world, "drift").ok
 
 
-def worst(law: Any, writer: Any, base: Any, going: Any) -> Any:
-    numbers = range(law.proposals)
-    made = writer.propose(base, going, list(range(len(going))), numbers)
+def worst(law: Any, writer: Any) -> Any:
+    made = writer.propose(range(len(writer.going)), range(law.proposals))
     return [min(proposals, key=lambda it: it.reward) for proposals in made]
 
 
-def first(law: Any, writer: Any, base: Any, going: Any) -> Any:
-    made = writer.propose(base, going, list(range(len(going))), range(2))
+def first(law: Any, writer: Any) -> Any:
+    made = writer.propose(range(len(writer.going)), range(2))
     return [max(proposals, key=lambda it: it.reward) for proposals in made]
 
 
@@ -287,22 +277,22 @@ def test_wrong_rejections_are_caught(world: WordWorld, monkeypatch: pytest.Monke
         law = rejection(1.2, 0.5, rejections)
         return drawn_segments("", world, law, choose, rewards=Rewards(0))
 
-    def last_of_the_rejected(law: Any, writer: Any, base: Any, going: Any) -> Any:
+    def last_of_the_rejected(law: Any, writer: Any) -> Any:
         propose, final = writer.propose, law.rejections
 
-        def blind(*given: Any) -> Any:
-            made = propose(*given)
+        def blind(waiting: Any, numbers: Any) -> Any:
+            made = propose(waiting, numbers)
             for of_row in made:
-                for number, proposal in zip(given[3], of_row, strict=True):
+                for number, proposal in zip(numbers, of_row, strict=True):
                     if number == final:
                         proposal.reward = math.inf
             return made
 
         writer.propose = blind
-        return right(law, writer, base, going)
+        return right(law, writer)
 
-    def warmer(law: Any, writer: Any, base: Any, going: Any) -> Any:
-        return right(law._replace(scale=2 * law.scale), writer, base, going)
+    def warmer(law: Any, writer: Any) -> Any:
+        return right(law._replace(scale=2 * law.scale), writer)
 
     assert check(2).ok
     assert check(20).ok
@@ -320,17 +310,6 @@ def test_weight_0_times_minus_infinity_is_caught(
         lambda self, policy, guide, also=None: self.policy * policy + self.guide * guide,
     )  # fmt: skip
     assert "fusion, −∞ in the guide: base" in failed(limit_checks(world))
-
-
-def test_a_wrong_normaliser_is_caught(world: WordWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    def over_all_words(
-        self: Fusion, policy: Any, guide: Any, temperature: float = 1.0, also: Any = None
-    ) -> Any:
-        every = self._replace(keep=TokenFilter()).logits(policy, guide)
-        return self.logits(policy, guide, also) - every.logsumexp(dim=-1, keepdim=True)
-
-    monkeypatch.setattr(Fusion, "log_probabilities", over_all_words)
-    assert "fusion, top 3: base" in failed(limit_checks(world))
 
 
 def test_a_word_outside_the_keep_set_that_is_left_out_is_caught(
@@ -364,7 +343,7 @@ def test_divergences_of_another_law_are_caught(
         stepwise, "divergence", lambda law, temperature: right(law, 1.2 * temperature)
     )
     (_, check) = drawn_fusion(world, "", 1.4)
-    assert (check.kind, check.ok) == ("divergence", False)
+    assert check.what.startswith("divergence") and not check.ok
 
 
 def test_chi_square_is_scipys_and_refuses_what_tells_nothing(world: WordWorld) -> None:
@@ -373,7 +352,7 @@ def test_chi_square_is_scipys_and_refuses_what_tells_nothing(world: WordWorld) -
         torch.from_numpy(law), 4000, replacement=True, generator=torch.manual_seed(1)
     )]  # fmt: skip
     p = chi_square(tree, law, drawn)
-    assert checks.LEAST_P < p < 1
+    assert LEAST_P < p < 1
     assert chi_square(tree, law, [*drawn, ((3,), True)]) == 0, "no word"
     few = law * (law > 0.05)
     assert chi_square(tree, few / few.sum(), drawn) == 0, "ruled out"

@@ -93,22 +93,6 @@ def test_logits_are_the_sum_on_the_keep_set(both, c_p, c_g, keep, also):
     assert not any(math.isnan(value) for value in made)
 
 
-@given(members(), keeps, st.integers(0, V - 1), st.floats(0.3, 3))
-def test_log_probabilities_are_normalised_at_the_temperature(both, keep, also, temperature):
-    policy, guide = both
-    law, at = Fusion(1.0, 0.7, keep), torch.tensor([also])
-    logits = law.logits(tensor(policy), tensor(guide), at)
-    made = law.log_probabilities(tensor(policy), tensor(guide), temperature, at)
-    if not logits.isfinite().any():
-        return
-    assert float(made.exp().sum()) == pytest.approx(1, abs=1e-5)
-    assert torch.equal(made.isneginf(), logits.isneginf())
-    a, b = (int(k) for k in (logits[0].argmax(), also))
-    if logits[0, b].isfinite():
-        apart = float(logits[0, a] - logits[0, b]) / temperature
-        assert float(made[0, a] - made[0, b]) == pytest.approx(apart, abs=1e-3)
-
-
 def test_a_weight_of_0_leaves_a_member_out_whatever_it_says():
     policy, guide = tensor([-1.0, -2.0, NONE]), tensor([NONE, math.nan, 3.0])
     assert Fusion(1, 0).logits(policy, guide).tolist() == policy.tolist()

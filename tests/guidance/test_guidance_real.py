@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-from guided_models import Direction, Terms, load, rows_of
+from guided_models import Direction, load, rows_of
 
+from decoding_laws.world import Terms
 from palate.engines import ChatTemplate, sample
 from palate.guidance import CandidateRows, Candidates, FusedRows, Fusion, Writing, write
 from palate.records import Message

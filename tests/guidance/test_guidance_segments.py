@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 from guided_models import load, prompt, rows_of
 
 from palate.engines import sample
-from palate.errors import ModelError, UsageError
+from palate.errors import ModelError
 from palate.guidance import Blocks, Rejection, Writing, write_segments
 from palate.seeding import unit
 from tiny import EOS, KINDS
@@ -18,8 +16,7 @@ ROOM = 7
 
 @pytest.fixture(params=KINDS)
 def policy(request, tiny):
-    architecture, config = KINDS[request.param]
-    return load(tiny.model(architecture, **config))
+    return load(tiny.of(KINDS[request.param]))
 
 
 class Ratings:
@@ -151,18 +148,6 @@ def test_a_missing_reward_of_a_text_that_was_begun_is_an_error(tiny):
     policy = load(tiny.model())
     with pytest.raises(ModelError, match="row 0"):
         written(Blocks(2, 3), policy, rows(policy), Ratings(lambda text: None))
-
-
-@pytest.mark.parametrize(
-    "law",
-    [
-        Blocks(0, 3), Blocks(2, 0), Rejection([1.0], 0.0), Rejection([1.0], math.inf),
-        Rejection([1.0], 1.0, 0), Rejection([1.0], 1.0, 3, 0), Rejection([1.0], math.nan),
-    ],
-)  # fmt: skip
-def test_what_draws_nothing_is_refused(law):
-    with pytest.raises(UsageError, match="expected"):
-        law.check()
 
 
 def test_no_id_that_is_no_token_is_proposed(tiny):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 import transformers
-from guided_models import Direction, Terms, load, prompt, rows_of
+from guided_models import Direction, load, prompt, rows_of
 
 from decoding_laws.words import WordModel
-from palate.engines import sample
-from palate.engines.local.decoding import Member, ModelEnsemble
+from decoding_laws.world import Terms
+from palate.engines import Member, ModelEnsemble, sample
 from palate.guidance import (
     PRESETS,
     CandidateRows,
@@ -23,6 +23,7 @@ from palate.guidance import (
     write,
 )
 from palate.guidance.processor import GuidanceProcessor
+from palate.guidance.processor import rows_of as prompts_of_rows
 from tiny import EOS, KINDS
 
 ROOM = 8
@@ -273,7 +274,7 @@ def test_a_keep_set_of_the_guide_holds_no_id_that_is_no_token():
             guided = processor(before, policy.model(before).logits[:, -1])
         assert torch.allclose(guided[:, : law.shape[1]], law, atol=1e-4)
         p, q = map(stepper.valid_ids.only, stepper.members.log_probabilities())
-        also = preset.law(2.0).log_probabilities(p, q, also=torch.tensor([token]))
+        also = preset.law(2.0).logits(p, q, also=torch.tensor([token])).float().log_softmax(dim=-1)
         total += float(also[0, token])
         stepper.go_on([0], [token])
     (sums,) = fused_sums(preset, policy, guide, [TeacherForced(ids, [ids], following)], [2.0])
@@ -322,3 +323,8 @@ def test_rows_of_members_that_go_on_alone_are_theirs(kind, order):
     for folder, of, logp in zip(folders, prompts, made, strict=True):
         held = [[*of[row], 5 + row, 20 + row] for row in order]
         assert float((logp.cpu() - plainly(folder, held, 1024)).abs().max()) < 1e-3
+
+
+def test_a_prompt_of_the_padding_token_alone_is_as_wide_as_the_others() -> None:
+    rows = prompts_of_rows([[0, 0, 7], [3, 4, 8]], [[0], [3, 4]])
+    assert [row.response for row in rows] == [[7], [8]]

@@ -12,17 +12,12 @@ from safetensors.torch import load_file, save_file
 
 from command_line import palate
 from palate.errors import ModelError
-from palate.learning.recipes.base import load_policy
+from palate.learning.fitting import load_policy
 from palate.models import resolve
 from palate.specs import Reference
 from tiny import change_json
 
-METHODS = {
-    "classifier": ("--steps", "1"),
-    "autoregressive": ("--steps", "1"),
-    "planner": ("--steps", "1"),
-    "p-dpo": ("--steps", "1"),
-}
+METHODS = ("classifier", "autoregressive", "planner", "p-dpo")
 FAULTS = {
     "renamed": "the weights lack model.norm.weight",
     "a head's bias": "the weights hold score.bias",
@@ -65,7 +60,7 @@ def test_training_ends_with_the_tensors_name(tiny, tmp_path, method, fault):
     broken(tiny, tmp_path, fault)
     data(tmp_path)
     words = ["train", method, "--base", "./x", "--data", "votes.jsonl", "-o", "out"]
-    done = palate(*words, *METHODS[method], "--device", "cpu", cwd=tmp_path)
+    done = palate(*words, "--steps", "1", "--device", "cpu", cwd=tmp_path)
     assert done.returncode == 2
     assert FAULTS[fault] in " ".join(done.stderr.split())
     assert not (tmp_path / "out").exists()

@@ -9,7 +9,8 @@ import pytest
 import palate
 from installed import install
 from palate.errors import DataError, SpecError, UsageError
-from palate.learning.personal import PersonalModel, UserStates
+from palate.learning.personal import PersonalModel
+from palate.learning.states import UserStates
 from palate.records import user_key
 
 USERS = [f"u{k}" for k in range(6)]
@@ -124,7 +125,7 @@ from palate.learning.recipes import STEPS, BaseMethod, TrainedModel
 def train(task):
     task.output.mkdir()
     (task.output / "rows").write_text(str(len(task.pairs)))
-    return TrainedModel(task.output, len(task.pairs), 0, 0, 0, options=task.chosen("depth"))
+    return TrainedModel(task.output, len(task.pairs), 0, 0, 0, options=task.options)
 
 
 METHOD = BaseMethod((*STEPS, "depth"), train)

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from by_hand import dyads, effective, mean_of, parts_by_hand, variance_by_hand
 from palate.metrics import (
     Clusters,
     Estimate,
@@ -15,7 +16,7 @@ from palate.metrics import (
     macro_mean,
     paired_difference,
 )
-from palate.metrics.jackknife import combined, jackknife, ratio, variances
+from palate.metrics.clusters import jackknife, ratio, variances
 
 
 def two_way_mean(x: Any, users: Any, items: Any = None, mirrored: Any = None) -> Estimate:
@@ -24,13 +25,6 @@ def two_way_mean(x: Any, users: Any, items: Any = None, mirrored: Any = None) ->
 
 def couple_mean(x: Any, a: Any, b: Any) -> Estimate:
     return clustered_mean(x, Clusters.of(a, b))
-
-
-def by_leaving_out(x: np.ndarray, labels: np.ndarray) -> float:
-    names = np.unique(labels, axis=0)
-    out = [np.atleast_2d((labels == name).T).all(axis=0) for name in names]
-    moved = np.array([x[~rows].mean() for rows in out]) - x.mean()
-    return (len(names) - 1) / len(names) * float((moved**2).sum())
 
 
 def crossed(seed: int, users: int, items: int, rows: int) -> tuple[np.ndarray, ...]:
@@ -43,13 +37,12 @@ def crossed(seed: int, users: int, items: int, rows: int) -> tuple[np.ndarray, .
 def test_variance_by_leaving_out_users_items_and_cells() -> None:
     x, u, i = crossed(0, 10, 6, 80)
     found = two_way_mean(x, u, i)
-    by_user = by_leaving_out(x, u)
-    expected = by_user + by_leaving_out(x, i) - by_leaving_out(x, np.stack([u, i], axis=1))
+    by_user, by_item, by_cell = parts_by_hand(mean_of(x), u, i)
+    expected = by_user + by_item - by_cell
     assert expected > by_user
     assert found.value == pytest.approx(float(x.mean()))
     assert found.se == pytest.approx(np.sqrt(expected))
-    counts = np.bincount(i)
-    df = counts.sum() ** 2 / (counts**2).sum() - 1  # the items are fewer
+    df = effective(i) - 1  # the items are fewer
     assert found.df == pytest.approx(df)
     half = stats.t(df).ppf(0.975) * np.sqrt(expected)
     assert found.low == pytest.approx(x.mean() - half)
@@ -68,7 +61,7 @@ def test_never_less_than_by_user() -> None:
     # Two users of an item want opposite things: items cancel what users differ in.
     x = np.tile([0.9, 0.1], 12)
     u, i = np.tile(np.arange(8), 3), np.repeat(np.arange(12), 2)
-    assert by_leaving_out(x, i) == pytest.approx(0)
+    assert parts_by_hand(mean_of(x), u, i)[1] == pytest.approx(0)
     assert two_way_mean(x, u, i).se == pytest.approx(clustered_mean(x, u).se)
 
 
@@ -94,25 +87,6 @@ def test_a_variance_that_is_missing_is_not_made_up() -> None:
     assert variances(ratio(np.array([0.1, 0.4, 0.2]), np.ones(3)), np.ones(3), rows) is None
 
 
-def dyadic_by_hand(x: np.ndarray, a: list, b: list, *, floor: bool = True) -> float:
-    """Leave out each user's couples, then each pair's."""
-    sides = [{one, other} for one, other in zip(a, b, strict=True)]
-    mean = x.mean()
-
-    def squares(left_out: list, *, share: bool = False) -> float:
-        kept = [np.array([not gone(side) for side in sides]) for gone in left_out]
-        return float(sum(
-            ((x[k].mean() - mean) * (k.mean() if share else 1)) ** 2 for k in kept
-        ))  # fmt: skip
-
-    everyone, pairs = sorted(set(a) | set(b)), {frozenset(side) for side in sides}
-    by_user = squares([lambda side, u=u: u in side for u in everyone])
-    by_pair = squares([lambda side, p=p: side == p for p in pairs])
-    if not floor:
-        return by_user - by_pair
-    return max(by_user - by_pair, squares([lambda side, p=p: side == p for p in pairs], share=True))
-
-
 def couples(seed: int, users: int, items: int, rows: int) -> tuple:
     rng = np.random.default_rng(seed)
     both = np.array([rng.choice(users, 2, replace=False) for _ in range(rows)])
@@ -125,17 +99,12 @@ def couples(seed: int, users: int, items: int, rows: int) -> tuple:
 def test_variance_of_couples_by_leaving_out_users_pairs_and_items() -> None:
     x, a, b, i = couples(3, 8, 6, 60)
     found = two_way_mean(x, a, i, mirrored=b)
-    by_user = dyadic_by_hand(x, a, b)
-    within = [
-        list(zip(side, i, strict=True)) for side in (a, b)
-    ]  # a user of one item is not the same user of another
-    cells = dyadic_by_hand(x, *within, floor=False)
-    expected = by_user + by_leaving_out(x, np.array(i)) - cells
+    by_user, by_item, by_cell = parts_by_hand(mean_of(x), dyads(a, b), i)
+    expected = by_user + by_item - by_cell
     assert expected > by_user
     assert found.se == pytest.approx(np.sqrt(expected))
     assert found.n_units == len(set(a) | set(b))
-    counts = np.bincount(i)
-    assert found.df == pytest.approx(counts.sum() ** 2 / (counts**2).sum() - 1)
+    assert found.df == pytest.approx(effective(i) - 1)
 
 
 def test_a_mean_of_couples_has_couple_means_variance_whatever_its_sums() -> None:
@@ -143,7 +112,7 @@ def test_a_mean_of_couples_has_couple_means_variance_whatever_its_sums() -> None
     x, a, b = np.array([0.9, 0.1, 0.9, 0.1]), list("abcd"), list("bcda")
     found = jackknife(ratio(x, np.ones(4)), np.ones(4), Clusters.of(a, b)).variance
     assert np.sqrt(found) == pytest.approx(couple_mean(x, a, b).se) == pytest.approx(0.2)
-    assert np.sqrt(found) == pytest.approx(np.sqrt(dyadic_by_hand(x, a, b)))
+    assert found == pytest.approx(parts_by_hand(mean_of(x), dyads(a, b), range(4))[0])
 
 
 def test_couples_without_shared_items_are_as_in_mirrored_accuracy() -> None:
@@ -157,54 +126,6 @@ def test_couples_without_shared_items_are_as_in_mirrored_accuracy() -> None:
         two_way_mean(x, a, mirrored=a)
 
 
-Row = tuple[float, frozenset, frozenset]
-"""Value, users (one, or both of a couple), items (the question, or both responses)."""
-
-
-def parts_by_hand(rows: list[Row], value_of) -> tuple[float, float, float]:
-    """V_user, V_item, V_cell: for every set of rows the figure is computed anew.
-
-    V_J of a side in two clusters is the sum over single clusters less that over pairs of them.
-    """
-    every = value_of(rows)
-
-    def square(out) -> float:
-        return (value_of([row for row in rows if not out(row)]) - every) ** 2
-
-    def signed(side: int) -> list[tuple[int, frozenset]]:
-        sets = {row[side] for row in rows}
-        single = [(1, frozenset([c])) for c in set().union(*sets)]
-        return single + [(-1, pair) for pair in sets if len(pair) == 2]
-
-    def within(side: int) -> float:
-        clusters = signed(side)
-        if all(sign == 1 for sign, _ in clusters):
-            n = len(clusters)
-            return (n - 1) / n * sum(square(lambda r, c=c: c <= r[side]) for _, c in clusters)
-        plain = sum(sign * square(lambda r, c=c: c <= r[side]) for sign, c in clusters)
-        floor = 0.0
-        for pair in {c for sign, c in clusters if sign == -1}:
-            share = sum(row[side] == pair for row in rows) / len(rows)
-            floor += (1 - share) ** 2 * square(lambda r, p=pair: p == r[side])
-        return max(plain, floor)
-
-    def crossed() -> float:
-        total, cells, signs = 0.0, 0, set()
-        for sign_u, u in signed(1):
-            for sign_i, i in signed(2):
-                if any(u <= row[1] and i <= row[2] for row in rows):
-                    cells += 1
-                    signs |= {sign_u, sign_i}
-                    total += sign_u * sign_i * square(lambda r, u=u, i=i: u <= r[1] and i <= r[2])
-        return total if -1 in signs else (cells - 1) / cells * total
-
-    return within(1), within(2), crossed()
-
-
-def mean_of(rows: list[Row]) -> float:
-    return sum(row[0] for row in rows) / len(rows)
-
-
 def drawn(seed: int, n: int, users: int, texts: int) -> tuple[np.ndarray, ...]:
     rng = np.random.default_rng(seed)
     x = rng.choice([0.0, 0.5, 1.0], n)
@@ -216,49 +137,34 @@ def drawn(seed: int, n: int, users: int, texts: int) -> tuple[np.ndarray, ...]:
 def test_where_one_question_dominates_items_are_the_two_responses(seed: int) -> None:
     x, users, texts = drawn(seed, 30, 6, 7)
     rows = Clusters.of(users[:, 0], questions=["q"] * 30, texts=(texts[:, 0], texts[:, 1]))
-    assert rows.items is not None
     assert rows.items.unit == "texts"
-    listed = [
-        (v, frozenset([int(u)]), frozenset(t.tolist()))
-        for v, u, t in zip(x, users[:, 0], texts, strict=True)
-    ]
-    by_hand = parts_by_hand(listed, mean_of)
+    sides = users[:, 0], dyads(*texts.T)
     parts = variances(ratio(x, np.ones(30)), np.ones(30), rows)
-    assert parts == pytest.approx(by_hand, abs=1e-12)
+    assert parts == pytest.approx(parts_by_hand(mean_of(x), *sides), abs=1e-12)
     found = clustered_mean(x, rows)
-    assert found.se == pytest.approx(np.sqrt(max(by_hand[0], by_hand[0] + by_hand[1] - by_hand[2])))
-    counts = np.bincount(texts.ravel()), np.bincount(users[:, 0])
-    assert found.df == pytest.approx(
-        min(c.sum() ** 2 / (c.astype(float) ** 2).sum() for c in counts) - 1
-    )
+    assert found.se == pytest.approx(np.sqrt(variance_by_hand(mean_of(x), *sides)))
+    assert found.df == pytest.approx(min(map(effective, (texts.ravel(), users[:, 0]))) - 1)
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_couples_over_two_responses_are_dyadic_on_both_sides(seed: int) -> None:
     x, users, texts = drawn(seed, 30, 6, 6)
     rows = Clusters.of(*users.T, questions=["q"] * 30, texts=tuple(texts.T))
-    listed = [
-        (v, frozenset(u.tolist()), frozenset(t.tolist()))
-        for v, u, t in zip(x, users, texts, strict=True)
-    ]
+    by_hand = parts_by_hand(mean_of(x), dyads(*users.T), dyads(*texts.T))
     parts = variances(ratio(x, np.ones(30)), np.ones(30), rows)
-    assert parts == pytest.approx(parts_by_hand(listed, mean_of), abs=1e-12)
+    assert parts == pytest.approx(by_hand, abs=1e-12)
 
 
 def test_over_half_of_the_rows_is_more_than_half() -> None:
     texts = (list("abcdef"), list("bcdefa"))
     half = Clusters.of("uvwuvw", questions="qqqrrs", texts=texts)
     more = Clusters.of("uvwuvw", questions="qqqqrs", texts=texts)
-    assert half.items is not None
     assert half.items.unit == "questions"
-    assert more.items is not None
     assert more.items.unit == "questions and texts"
     # Within each group a question dominates, over all rows none does.
     grouped = Clusters.of("uvuv", questions="qqrr", texts=(list("abcd"), list("badc")))
-    assert grouped.items is not None
     assert grouped.items.unit == "questions"
     of_groups = Clusters(grouped.users, grouped.questions, grouped.texts, np.array([0, 0, 1, 1]))
-    assert of_groups.items is not None
     assert of_groups.items.unit == "texts"
 
 
@@ -302,15 +208,6 @@ def test_never_narrower_than_by_user(rows) -> None:
         assert both.df <= alone.df + 1e-12
 
 
-def weighted_by_hand(x, users, asked, weights_of, value_of):
-    """The three sums for a figure of rows, computed anew without each cluster."""
-    rows = [
-        (k, frozenset([u]), frozenset([q]))
-        for k, (u, q) in enumerate(zip(users, asked, strict=True))
-    ]
-    return parts_by_hand(rows, lambda left: value_of([row[0] for row in left]))
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_macro_mean_leaves_out_questions_with_the_users_weights(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -321,10 +218,9 @@ def test_macro_mean_leaves_out_questions_with_the_users_weights(seed: int) -> No
     def value_of(rows: list[int]) -> float:
         return float((x[rows] * weights[rows]).sum() / weights[rows].sum())
 
-    by_user, by_item, cells = weighted_by_hand(x, users, asked, weights, value_of)
     found = macro_mean(x, Clusters.of(users, questions=asked))
     assert found.value == pytest.approx(np.mean([x[users == u].mean() for u in np.unique(users)]))
-    assert found.se == pytest.approx(np.sqrt(max(by_user, by_user + by_item - cells)))
+    assert found.se == pytest.approx(np.sqrt(variance_by_hand(value_of, users, asked)))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -334,21 +230,18 @@ def test_gaps_and_length_control_leave_out_questions_on_both_sides(seed: int) ->
     x, side = rng.choice([0.0, 0.5, 1.0], 40), rng.random(40) < 0.5
     rows = Clusters.of(users, questions=asked)
 
-    def gap(left: list[int]) -> float:
-        at = np.array(left)
+    def gap(at: list[int]) -> float:
         return float(x[at][side[at]].mean() - x[at][~side[at]].mean())
 
-    def both(left: list[int]) -> float:
-        at = np.array(left)
+    def both(at: list[int]) -> float:
         return float(x[at][side[at]].mean() + x[at][~side[at]].mean()) / 2
 
     for value_of, found in (
         (gap, group_gap(x, side, rows)),
         (both, length_controlled(x, 2 + side, np.full(40, 2.5), rows)),
     ):
-        by_user, by_item, cells = weighted_by_hand(x, users, asked, None, value_of)
         assert found.value == pytest.approx(value_of(list(range(40))))
-        assert found.se == pytest.approx(np.sqrt(max(by_user, by_user + by_item - cells)))
+        assert found.se == pytest.approx(np.sqrt(variance_by_hand(value_of, users, asked)))
 
 
 def test_a_difference_of_equal_values_is_a_point_however_much_is_shared() -> None:
@@ -362,8 +255,6 @@ def test_a_figure_without_each_cluster() -> None:
     without = ratio(x, room)((np.array([0, 1, 1]),))
     assert without == pytest.approx([2.5 / 3, 0.5])
     assert ratio(x, room)(()) == pytest.approx([0.7])
-    halves = combined((0.5, ratio(x, room)), (0.5, ratio(room, room)))
-    assert halves(()) == pytest.approx([0.85])
     assert np.isnan(ratio(x, room)((np.zeros(3, dtype=np.int64),))).all()
 
 
@@ -378,23 +269,15 @@ def test_beside_a_dominating_question_the_others_stay_items(seed: int) -> None:
     x = rng.choice([0.0, 0.5, 1.0], n)
     rows = Clusters.of(users, questions=asked, texts=tuple(texts.T))
     assert rows.by == "user, question and text"
-    listed = [
-        # A row of another question lies in that question and in a cluster of its own.
-        (x[k], frozenset([f"u{users[k]}"]),
-         frozenset(f"t{t}" for t in texts[k]) if k < 20 else frozenset([f"q{asked[k]}", f"r{k}"]))
+    items = [  # a row of another question lies in that question and in a cluster of its own
+        frozenset(f"t{t}" for t in texts[k]) if k < 20 else frozenset([f"q{asked[k]}", f"r{k}"])
         for k in range(n)
-    ]  # fmt: skip
+    ]
     parts = variances(ratio(x, np.ones(n)), np.ones(n), rows)
-    assert parts == pytest.approx(parts_by_hand(listed, mean_of), abs=1e-12)
+    assert parts == pytest.approx(parts_by_hand(mean_of(x), users, items), abs=1e-12)
     # The effective number counts each question once, not the rows' own clusters.
-    weights = {}
-    for k in range(n):
-        for item in texts[k].tolist() if k < 20 else [f"q{asked[k]}"] * 2:
-            weights[item] = weights.get(item, 0) + 1
-    w = np.array(list(weights.values()), dtype=float)
-    by_user = np.bincount(users).astype(float)
-    expected = min(v.sum() ** 2 / (v @ v) for v in (w, by_user))
-    assert clustered_mean(x, rows).df == pytest.approx(expected - 1)
+    counted = [i for k in range(n) for i in (texts[k] if k < 20 else [1000 + asked[k]] * 2)]
+    assert clustered_mean(x, rows).df == pytest.approx(min(map(effective, (counted, users))) - 1)
 
 
 def test_a_dominating_question_with_texts_of_its_own_leaves_the_others_shared() -> None:

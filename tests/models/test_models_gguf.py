@@ -2,74 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 import transformers
-from safetensors.torch import load_file
 
+from gguf_files import write_gguf
 from palate.errors import ModelError
 from palate.models import load_weights, resolve
 from palate.specs import Reference
 
-gguf = pytest.importorskip("gguf")
-LAYER = {
-    "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v",
-    "self_attn.o_proj": "attn_output", "self_attn.qkv_proj": "attn_qkv",
-    "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.gate_up_proj": "ffn_up",
-    "mlp.down_proj": "ffn_down", "input_layernorm": "attn_norm",
-    "post_attention_layernorm": "ffn_norm",
-}  # fmt: skip
-WHOLE = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output"}
+pytest.importorskip("gguf")
 DIVISORS = [1.0, 1.5, 4.0, 8.0]
 """Of a head of 8: one for each pair of numbers."""
-
-
-def write(folder: Path, file: Path, architecture: str, keys=None, tensors=None):
-    """Write a tiny model by the names of llama.cpp, with more keys and tensors."""
-    config = json.loads((folder / "config.json").read_text())
-    tokenizer = json.loads((folder / "tokenizer.json").read_text())["model"]
-    writer = gguf.GGUFWriter(str(file), architecture)
-    writer.add_context_length(config["max_position_embeddings"])
-    writer.add_embedding_length(config["hidden_size"])
-    writer.add_block_count(config["num_hidden_layers"])
-    writer.add_feed_forward_length(config["intermediate_size"])
-    writer.add_head_count(config["num_attention_heads"])
-    writer.add_head_count_kv(config["num_key_value_heads"])
-    writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
-    writer.add_rope_dimension_count(8)
-    writer.add_rope_freq_base(10000.0)
-    writer.add_vocab_size(config["vocab_size"])
-    writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre("smollm")
-    writer.add_token_list(sorted(tokenizer["vocab"], key=tokenizer["vocab"].get))
-    writer.add_token_types([1] * len(tokenizer["vocab"]))
-    writer.add_token_merges([" ".join(pair) for pair in tokenizer["merges"]])
-    writer.add_bos_token_id(1)
-    writer.add_eos_token_id(2)
-    writer.add_pad_token_id(0)
-    for key, value in (keys or {}).items():
-        name = key if "." in key and key.split(".")[0] == "vendor" else f"{architecture}.{key}"
-        add = {str: writer.add_string, int: writer.add_uint32, bool: writer.add_bool}
-        add.get(type(value), writer.add_float32)(name, value)
-    for name, tensor in load_file(folder / "model.safetensors").items():
-        part, _, kind = name.rpartition(".")
-        short = WHOLE.get(part)
-        if short is None:
-            _, _, k, inner = part.split(".", 3)
-            short = f"blk.{k}.{LAYER[inner]}"
-        writer.add_tensor(f"{short}.{kind}", tensor.numpy())
-    for name, values in (tensors or {}).items():
-        writer.add_tensor(name, np.array(values, dtype=np.float32))
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-
-
 PHI = {"pad_token_id": 0, "num_key_value_heads": 4}
 YARN = {"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0,
         "rope.scaling.original_context_length": 256}  # fmt: skip
@@ -117,7 +64,7 @@ def test_scaled_positions_are_those_of_plain_transformers(tiny, tmp_path, monkey
     folder = Path(tiny.model(architecture, **(PHI if "Phi" in architecture else {})))
     short = {"Qwen2ForCausalLM": "qwen2", "Phi3ForCausalLM": "phi3"}[architecture]
     tensors = {it: llama3_divisors() if v == "llama3" else v for it, v in tensors.items()}
-    write(folder, tmp_path / "x.gguf", short, keys, tensors)
+    write_gguf(folder, tmp_path / "x.gguf", short, keys, tensors)
     found = resolve(Reference.parse(str(tmp_path / "x.gguf")))
     notes: list[str] = []
     made = load_weights("x", "causal", found.path, notes)
@@ -163,7 +110,7 @@ REFUSED = {
 def test_what_nothing_reads_is_refused_by_name(tiny, tmp_path, monkeypatch, name):
     monkeypatch.setenv("PALATE_CACHE", str(tmp_path / "cache"))
     keys, tensors = REFUSED[name]
-    write(Path(tiny.model("Qwen2ForCausalLM")), tmp_path / "x.gguf", "qwen2", keys, tensors)
+    write_gguf(Path(tiny.model("Qwen2ForCausalLM")), tmp_path / "x.gguf", "qwen2", keys, tensors)
     with pytest.raises(ModelError) as caught:
         resolve(Reference.parse(str(tmp_path / "x.gguf")))
     assert name in str(caught.value)

@@ -7,6 +7,7 @@ import json
 import logging
 import shutil
 import warnings
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,11 +17,13 @@ from safetensors.torch import load_file, save_file
 
 from palate.errors import ModelError
 from palate.models import load_part, load_weights
-from palate.models.listening import HARMLESS, listening
+from palate.models.loading import load_embedder
+from palate.models.runtime import HARMLESS, listening
 from tiny import change_json
+from tiny import changed_model as changed
 
 SRC = Path(__file__).resolve().parents[2] / "src" / "palate"
-DOORS = {"models/loading.py", "models/merging.py"}
+DOORS = {"models/loading.py"}
 CALLS = {
     "from_pretrained", "merge_and_unload", "load_state_dict", "SentenceTransformer",
     "load_adapter", "load_file",
@@ -55,16 +58,6 @@ def test_a_second_door_is_seen(source):
 
 def test_a_name_in_a_text_is_no_door():
     assert not doors('"""Call from_pretrained."""\nraise E("merge_and_unload of peft")')
-
-
-def changed(tiny, tmp_path, tensors=None, config=None, architecture="LlamaForCausalLM", **how):
-    """Return a copy of a tiny model with other tensors (None removes one) and configuration."""
-    folder = Path(shutil.copytree(tiny.model(architecture, **how), tmp_path / "model"))
-    weights = load_file(folder / "model.safetensors") | (tensors or {})
-    weights = {key: tensor for key, tensor in weights.items() if tensor is not None}
-    save_file(weights, folder / "model.safetensors", {"format": "pt"})
-    change_json(folder / "config.json", **(config or {}))
-    return folder
 
 
 def loaded(folder, head="causal", **options):
@@ -164,7 +157,7 @@ def test_a_warning_of_a_library_is_a_note_each_time_a_model_is_loaded(tiny, tmp_
 
 def test_tied_matrices_that_differ_in_the_weights_are_said(tiny, tmp_path):
     other = {"lm_head.weight": torch.ones(1024, 32)}
-    folder = changed(tiny, tmp_path, other, tie_word_embeddings=True)
+    folder = changed(tiny, tmp_path, tensors=other, tie_word_embeddings=True)
     (note,) = loaded(folder)
     assert "both are present in the checkpoints with different values" in note
 
@@ -269,9 +262,11 @@ def test_a_class_whose_parts_take_the_place_of_tokenizer_jsons_is_said(tmp_path,
     assert all("normalizer" in note and "tokenizer.json" in note for note in notes)
 
 
-def test_a_tensor_in_two_shards_is_named(tiny, tmp_path):
+@pytest.mark.parametrize("embedder", [False, True], ids=["classifier", "embedder"])
+def test_a_tensor_in_two_shards_is_named(tiny, tmp_path, embedder):
     folder = tmp_path / "x"
-    shutil.copytree(tiny.classifier(), folder)
+    shutil.copytree(tiny.encoder() if embedder else tiny.classifier(), folder)
+    load = load_embedder if embedder else partial(load_weights, head="classifier")
     tensors = load_file(folder / "model.safetensors")
     (folder / "model.safetensors").unlink()
     names = sorted(tensors)
@@ -293,9 +288,9 @@ def test_a_tensor_in_two_shards_is_named(tiny, tmp_path):
             with pytest.raises(
                 ModelError, match=f"{names[0]} stands in model-00001-.* and in model-00002"
             ):
-                load_weights("x", "classifier", folder, [])
+                load("x", folder=folder, notes=[])
         else:
-            load_weights("x", "classifier", folder, [])
+            load("x", folder=folder, notes=[])
 
 
 def test_a_logger_that_somebody_switched_off_is_heard_and_stays_off(tmp_path):
@@ -307,3 +302,17 @@ def test_a_logger_that_somebody_switched_off_is_heard_and_stays_off(tmp_path):
         assert logger.disabled and notes == ["x: a library warns: the weights are odd"]
     finally:
         logger.disabled = False
+
+
+def test_a_dropout_of_merges_is_of_training_and_is_switched_off(tiny, tmp_path):
+    folder = tmp_path / "m"
+    shutil.copytree(tiny.model(), folder)
+    right = load_part("AutoTokenizer", folder, "m")("Green tea, mild and sweet.")["input_ids"]
+    written = json.loads((folder / "tokenizer.json").read_text(encoding="utf-8"))
+    written["model"]["dropout"] = 0.7
+    (folder / "tokenizer.json").write_text(json.dumps(written), encoding="utf-8")
+    notes: list[str] = []
+    tokenizer = load_part("AutoTokenizer", folder, "m", notes)
+    drawn = [tokenizer("Green tea, mild and sweet.")["input_ids"] for _ in range(5)]
+    assert drawn == [right] * 5
+    assert notes == ["m: tokenizer.json has a dropout of merges, which is not applied"]

@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import importlib
-import json
 import os
 import pickle
 import shutil
-import subprocess
 import sys
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 import torch
 
-from palate.engines import LocalModel
+from hubs import COMMIT, read_by, serving
+from palate.engines import LocalModel, Reader
 from palate.errors import HubError, ModelError, ResourceError
 from palate.models import content_hash, gguf, resolve
 from palate.records import Settings
 from palate.specs import Reference
-
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
 def at(path):
@@ -74,7 +69,7 @@ def test_a_pickle_beside_a_foreign_safetensors_file_is_not_loaded(folder):
     (folder / "model.safetensors").rename(folder / "something.safetensors")
     torch.save(state, folder / "pytorch_model.bin")
     with pytest.raises(ModelError, match="cannot be loaded"):
-        LocalModel(at(folder), "causal", Settings())
+        LocalModel(Reader(at(folder), Settings()), "causal")
 
 
 @pytest.mark.parametrize("kept", [0, 7, 0.5])
@@ -83,7 +78,7 @@ def test_broken_weights_are_an_error_that_names_the_model(folder, kept):
     n = kept if isinstance(kept, int) else int(kept * len(whole))
     (folder / "model.safetensors").write_bytes(whole[:n])
     with pytest.raises(ModelError, match=f"{folder.name}: cannot be loaded"):
-        LocalModel(at(folder), "causal", Settings())
+        LocalModel(Reader(at(folder), Settings()), "causal")
 
 
 @pytest.mark.parametrize(
@@ -260,106 +255,53 @@ def test_a_file_that_is_no_gguf_is_an_error_that_names_it(tmp_path, monkeypatch)
         converted(tmp_path / "fake.gguf")
 
 
-class Hub(BaseHTTPRequestHandler):
-    """As much of the hub as one small model needs."""
-
-    folder: Path
-    asked: list[str]
-
-    def do_GET(self, body=True):
-        self.asked.append(self.path)
-        names = sorted(p.name for p in self.folder.iterdir())
-        path = self.path.partition("?")[0]
-        data, headers = b"", {"X-Repo-Commit": COMMIT}
-        if path.startswith("/api/models/org/tiny/tree/"):
-            listed = [
-                {"type": "file", "path": n, "size": (self.folder / n).stat().st_size, "oid": n}
-                for n in names
-            ]
-            data = json.dumps(listed).encode()
-        elif path.startswith("/api/models/org/tiny"):
-            made = {"_id": "1", "id": "org/tiny", "sha": COMMIT, "private": False}
-            data = json.dumps({**made, "siblings": [{"rfilename": n} for n in names]}).encode()
-        elif path.startswith(f"/org/tiny/resolve/{COMMIT}/"):
-            data = (self.folder / path.rsplit("/", 1)[1]).read_bytes()
-            headers["ETag"] = f'"{path.rsplit("/", 1)[1]}-{len(data)}"'
-        else:
-            self.send_response(404)
-            self.send_header("X-Error-Code", "RepoNotFound")
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-            return
-        self.send_response(200)
-        for name, value in headers.items():
-            self.send_header(name, value)
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        if body:
-            self.wfile.write(data)
-
-    def do_HEAD(self):
-        self.do_GET(body=False)
-
-    def log_message(self, *args):
-        pass
-
-
 ASK = """
 import json, sys
 from palate.errors import HubError
 from palate.models import resolve
 from palate.specs import Reference
 try:
-    found = resolve(Reference.parse(sys.argv[1]))
+    found = resolve(Reference.parse(json.loads(sys.argv[1])[0]))
     names = sorted(p.name for p in found.path.iterdir())
-    print(json.dumps([str(found.path), found.content, found.commit, names]))
+    print(json.dumps([found.path.name, found.content, found.commit, found.notes, names]))
 except HubError as error:
     print(json.dumps(["HubError", str(error)]))
 """
+NOBODY = "http://127.0.0.1:9"
 
 
-def ask_hub(endpoint, reference, tmp_path):
+def ask_hub(url, reference, tmp_path, offline="0"):
     """Resolve in a process of its own: the hub's address is read at import."""
-    kept = {k: v for k, v in os.environ.items() if not k.lower().endswith("_proxy")}
-    env = {**kept, "HF_ENDPOINT": endpoint, "HF_HOME": str(tmp_path / "hf"), "HF_HUB_OFFLINE": "0"}
-    env |= {"HF_HUB_DISABLE_TELEMETRY": "1", "HF_HUB_DISABLE_XET": "1"}
-    command = [sys.executable, "-c", ASK, reference]
-    said = subprocess.check_output(command, env=env, text=True, timeout=60)
-    return json.loads(said.splitlines()[-1])
+    env = {"HF_HUB_OFFLINE": offline, "HF_HUB_DISABLE_XET": "1"}
+    (found,) = read_by(ASK, url, tmp_path / "hf", reference, **env)
+    return found
 
 
 @pytest.fixture
 def hub(folder):
     (folder / "pytorch_model.bin").write_bytes(b"pickle")
     (folder / "README.md").write_text("# tiny")
-    handler = type("Handler", (Hub,), {"folder": folder, "asked": []})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}", handler.asked
-    server.shutdown()
-    server.server_close()
+    with serving(folder, "org/tiny", "models") as server:
+        yield server
 
 
 def test_a_hub_model_resolves_to_a_commit_and_no_pickle_is_downloaded(hub, tmp_path):
-    url, asked = hub
-    path, content, commit, names = ask_hub(url, "org/tiny", tmp_path)
-    assert commit == COMMIT
-    assert content == f"commit {COMMIT}"
-    assert COMMIT in path
+    name, content, commit, notes, names = ask_hub(hub.url, "org/tiny", tmp_path)
+    assert (name, content, commit, notes) == (COMMIT, f"commit {COMMIT}", COMMIT, [])
     assert {"config.json", "model.safetensors", "tokenizer.json"} <= set(names)
     assert "pytorch_model.bin" not in names
-    assert not any("pytorch_model.bin" in path for path in asked)
+    assert not any("pytorch_model.bin" in path for path in hub.asked)
 
 
 def test_a_model_the_hub_does_not_have_is_a_hub_error(hub, tmp_path):
-    kind, message = ask_hub(hub[0], "org/other", tmp_path)
+    kind, message = ask_hub(hub.url, "org/other", tmp_path)
     assert kind == "HubError"
     assert "org/other" in message
     assert "a local copy is given as ./folder" in message
 
 
 def test_a_hub_that_cannot_be_reached_is_a_hub_error(tmp_path):
-    kind, message = ask_hub("http://127.0.0.1:9", "org/tiny", tmp_path)
+    kind, message = ask_hub(NOBODY, "org/tiny", tmp_path)
     assert kind == "HubError"
     assert "a local copy is given as ./folder" in message
     assert HubError.exit_code == 3
@@ -373,17 +315,6 @@ def test_the_real_wheels_are_found():
     assert smol.content != mini.content
 
 
-OFFLINE = """
-import json, sys
-from palate.errors import HubError
-from palate.models import resolve
-from palate.specs import Reference
-try:
-    found = resolve(Reference.parse(sys.argv[1]))
-    print(json.dumps([found.path.name, found.content, found.commit, list(found.notes)]))
-except HubError as error:
-    print(json.dumps(["HubError", str(error)]))
-"""
 OTHER = "f" * 40
 
 
@@ -399,20 +330,10 @@ def downloaded(folder, tmp_path):
     return tmp_path
 
 
-def resolve_offline(reference, tmp_path, **env):
-    plain = {k: v for k, v in os.environ.items() if not k.lower().endswith("_proxy")}
-    env = {**plain, "HF_HOME": str(tmp_path / "hf"), "HF_HUB_DISABLE_TELEMETRY": "1", **env}
-    command = [sys.executable, "-c", OFFLINE, reference]
-    printed = subprocess.check_output(command, env=env, text=True, timeout=60)
-    return json.loads(printed.splitlines()[-1])
-
-
-@pytest.mark.parametrize("env", [
-    {"HF_HUB_OFFLINE": "1"}, {"HF_HUB_OFFLINE": "0", "HF_ENDPOINT": "http://127.0.0.1:9"},
-])  # fmt: skip
+@pytest.mark.parametrize("offline", ["1", "0"])
 @pytest.mark.parametrize(("at", "commit"), [("", COMMIT), ("@v1", OTHER), (f"@{OTHER}", OTHER)])
-def test_without_the_hub_a_snapshot_is_read_and_its_commit_said(downloaded, env, at, commit):
-    name, content, found, notes = resolve_offline(f"org/tiny{at}", downloaded, **env)
+def test_without_the_hub_a_snapshot_is_read_and_its_commit_said(downloaded, offline, at, commit):
+    name, content, found, notes, _ = ask_hub(NOBODY, f"org/tiny{at}", downloaded, offline)
     assert (name, content, found) == (commit, f"commit {commit}", commit)
     revision = at.removeprefix("@") or "main"
     assert notes == [
@@ -422,15 +343,13 @@ def test_without_the_hub_a_snapshot_is_read_and_its_commit_said(downloaded, env,
 
 @pytest.mark.parametrize("reference", ["org/other", "org/tiny@v2"])
 def test_without_the_hub_what_was_never_downloaded_is_a_hub_error(downloaded, reference):
-    kind, message = resolve_offline(reference, downloaded, HF_HUB_OFFLINE="1")
+    kind, message = ask_hub(NOBODY, reference, downloaded, "1")
     assert kind == "HubError"
     assert "a local copy is given as ./folder" in message
 
 
 def test_a_model_that_the_hub_says_it_lacks_is_not_read_from_the_cache(hub, downloaded):
-    url, _ = hub
     shutil.move(downloaded / "hf/hub/models--org--tiny", downloaded / "hf/hub/models--org--gone")
-    env = {"HF_HUB_OFFLINE": "0", "HF_ENDPOINT": url, "HF_HUB_DISABLE_XET": "1"}
-    kind, message = resolve_offline("org/gone", downloaded, **env)
+    kind, message = ask_hub(hub.url, "org/gone", downloaded)
     assert kind == "HubError"
     assert "org/gone" in message

@@ -457,9 +457,7 @@ PARTS = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 4)), max_size=6)
 
 @settings(max_examples=200)
 @given(PARTS, st.integers(0, 12), st.integers(0, 45))
-def test_as_many_parts_as_fit_are_kept_the_best_ranked(
-    drawn: list[tuple[int, int]], fixed: int, window: int
-) -> None:
+def test_as_many_parts_as_fit_are_kept_the_best_ranked(drawn, fixed, window):
     parts = tuple(
         Part(kind="post", text="x" * size, category=str(k), rank=rank)
         for k, (size, rank) in enumerate(drawn)

@@ -7,10 +7,10 @@ from importlib.metadata import EntryPoint
 import pytest
 from pydantic import ValidationError
 
+import palate.specs
 from palate.errors import SpecError
 from palate.quality import QualityMetric, QualityScore, build_quality
 from palate.session import default_session
-from palate.specs import registry
 
 ROOM = "palate.quality"
 POINTS = {
@@ -25,7 +25,7 @@ POINTS = {
 def points(monkeypatch):
     """Register what pyproject.toml does, whether or not this checkout is installed."""
     found = {k: EntryPoint(k, v, "palate.qualities") for k, v in POINTS.items()}
-    monkeypatch.setattr(registry, "registered", lambda group: found)
+    monkeypatch.setattr(palate.specs, "registered", lambda group: found)
 
 
 @pytest.mark.parametrize(
@@ -56,14 +56,14 @@ def test_what_a_spec_names_is_built(spec):
     ],
 )
 def test_unknown_kinds_name_the_near_misses(spec, said, monkeypatch):
-    found = registry.registered("palate.qualities")
-    monkeypatch.setattr(registry, "registered", lambda group: dict(sorted(found.items())))
+    found = palate.specs.registered("palate.qualities")
+    monkeypatch.setattr(palate.specs, "registered", lambda group: dict(sorted(found.items())))
     with pytest.raises(SpecError, match=said):
         build_quality(spec, default_session())
 
 
 def test_what_is_no_measure_is_refused(monkeypatch):
-    monkeypatch.setattr("palate.quality.from_spec.load", lambda *_: lambda *_: object())
+    monkeypatch.setattr("palate.quality.measure.load", lambda *_: lambda *_: object())
     with pytest.raises(SpecError, match="object is no measure of quality; it needs spec"):
         build_quality("mine", default_session())
 

@@ -7,35 +7,27 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from measures import Planted
 from pairs import register
 from palate.answers import Sample, Samples
 from palate.benchmarks import Dataset, load_benchmark
 from palate.errors import UsageError
 from palate.evaluation import Work
-from palate.quality import QualityScore, contrast_samples, rate_samples
+from palate.quality import contrast_samples, rate_samples
 from palate.records import ScorerInfo, Scores, user_key
 from palate.uses.best_of_n import best_of_n
 
 
-class Alike:
+class Alike(Planted):
     """Quality: the share of the chosen response's words that an answer has; long ones gain."""
 
-    spec, fingerprint, needs, surrogate, details = "alike", "alike", (), False, {}
-
     def __init__(self) -> None:
-        self.rated = 0
+        super().__init__("alike", lambda question, text: share(question.chosen, text))
 
-    def check(self, pairs):
-        pass
 
-    def rate(self, items):
-        self.rated += len(items)
-        for k, item in enumerate(items):
-            wanted = set(item.question.chosen.lower().split())
-            yield (
-                k,
-                QualityScore(value=len(wanted & set(item.response.lower().split())) / len(wanted)),
-            )
+def share(wanted, text):
+    words = set(wanted.lower().split())
+    return len(words & set(text.lower().split())) / len(words)
 
 
 class Knowing:
@@ -81,9 +73,9 @@ def test_a_contrast_is_ones_own_quality_less_the_mirrors(tasting):
     pairs = with_references(pairs)
     measure = Alike()
     own = rate_samples(measure, samples, pairs, Work.of())
-    once = measure.rated
+    once = len(measure.rated)
     found = contrast_samples(measure, own, samples, pairs, Work.of())
-    assert measure.rated == once, "both users share their samples, so nothing is rated anew"
+    assert len(measure.rated) == once, "both users share their samples, so nothing is rated anew"
     assert found.quality == "contrast of alike"
     place = {pair.id: k for k, pair in enumerate(pairs.pairs)}
     mirror = [place[pair.mirror_of] for pair in pairs.pairs]
@@ -132,13 +124,9 @@ def test_what_one_row_of_a_couple_lacks_is_taken_from_both(tasting, monkeypatch)
             for k, slate in enumerate(slates):
                 said = [float(len(text)) for text in slate.candidates]
                 deaf = slate.user == user_key(pairs.pairs[0].user_id)
-                yield (
-                    k,
-                    Scores(
-                        values=(None, *said[1:]) if deaf else tuple(said),
-                        reasons=("deaf", *(None for _ in said[1:])) if deaf else (),
-                    ),
-                )
+                values = (None, *said[1:]) if deaf else tuple(said)
+                reasons = ("deaf", *(None for _ in said[1:])) if deaf else ()
+                yield k, Scores(values=values, reasons=reasons)
 
     register(monkeypatch, deaf=Deaf())
     scorers = ["longest", "deaf"]

@@ -15,8 +15,7 @@ from quality_rows import CHEAP, MILK, STRONG, check_order_changes_nothing, rated
 from palate.engines import Embedding
 from palate.errors import BenchmarkError, SpecError
 from palate.quality import QualityScore, QuestionResponse
-from palate.quality.coverage import Coverage, aspect_text
-from palate.quality.sentences import sentences
+from palate.quality.coverage import Coverage, aspect_text, sentences
 from palate.records import RubricAspect, Settings
 from palate.seeding import rng
 from palate.session import default_session
@@ -177,7 +176,7 @@ def test_sentences(text, expected):
 def test_sentences_of_latin_texts_do_not_move(text):
     moved = sentences(text)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("palate.quality.sentences.STOP", LATIN_STOP)
+        patch.setattr("palate.quality.coverage.STOP", LATIN_STOP)
         assert sentences(text) == moved
 
 

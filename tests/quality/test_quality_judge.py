@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 from quality_rows import CHEAP, MILK, STRONG, check_order_changes_nothing, rated, row
 
 from endpoints import FastClock, Loopback, ScriptedChat
-from palate.engines import Reply
-from palate.engines.endpoints import SamplingEndpoint
+from palate.engines import ChatEndpoint, Reply
 from palate.errors import BenchmarkError, SpecError
 from palate.quality import QualityScore, QuestionResponse, RubricJudge, rubric_judge
-from palate.quality.released_judge import ReleasedJudge
+from palate.quality.rubric_judge import ReleasedJudge
 from palate.records import Settings
 from palate.session import default_session
 from palate.specs import Spec
@@ -280,7 +279,7 @@ def test_a_busy_endpoint_is_asked_again_and_every_response_comes_back_once():
             Spec.parse(f"rubric-judge:api:m?base_url={url}"), default_session(), Settings()
         )
         model = judge.answers.model
-        model.endpoint = SamplingEndpoint(model.endpoint.settings, clock=FastClock())
+        model.endpoint = ChatEndpoint(model.endpoint.settings, clock=FastClock())
         found = rated(judge, *(QuestionResponse(PAIR, f"Tea {k}.") for k in range(6)))
     assert [one.value for one in found] == [1.0] * 6
     assert len(turn) > 12

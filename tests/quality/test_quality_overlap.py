@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from quality_rows import check_order_changes_nothing, rated, row
 
 from palate.errors import BenchmarkError, ModelError, SpecError
-from palate.quality import QualityScore, QuestionResponse, against_reference
-from palate.quality.overlap import NAMES, overlap
+from palate.quality import QualityScore, QuestionResponse
+from palate.quality.overlap import FORMAT, NAMES, overlap
 from palate.records import Settings
 from palate.session import default_session
 from palate.specs import Spec
@@ -126,7 +126,7 @@ def test_a_measure_that_computes_otherwise_is_another_measure(monkeypatch):
     before = {name: built(name).fingerprint for name in names}
     assert len(set(before.values())) == 4
     assert {name: built(name).fingerprint for name in names} == before
-    monkeypatch.setattr(against_reference, "FORMAT", against_reference.FORMAT + 1)
+    monkeypatch.setattr("palate.quality.overlap.FORMAT", FORMAT + 1)
     assert not set(before.values()) & {built(name).fingerprint for name in names}
 
 

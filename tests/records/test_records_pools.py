@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections import Counter
 from itertools import permutations
 
@@ -12,13 +13,16 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from palate.benchmarks import load_benchmark
+from palate.errors import DataError
 from palate.records import (
     Choice,
+    DistinctNames,
     Post,
     PreferencePair,
     User,
     UserPool,
     mirror_users_of,
+    normal_form,
     third_users,
 )
 
@@ -254,3 +258,32 @@ def test_strangers_of_choices_are_drawn_among_users_with_choices() -> None:
         assert all(user and user.id != row.user_id for user, row in zip(drawn, rows, strict=True))
     assert isinstance(drawn[0], User)
     assert isinstance(drawn[0].choices[0], Choice)
+
+
+# names and texts in normal form
+
+
+@given(st.text())
+def test_the_normal_form_is_its_own_and_knows_no_white_space_or_accent_form(text: str) -> None:
+    form = normal_form(text)
+    assert normal_form(form) == form
+    assert normal_form(f"\r\n{text}\t ") == form
+    assert normal_form(text.replace(" ", "\u00a0\n")) == form
+    for other in ("NFC", "NFD"):
+        assert normal_form(unicodedata.normalize(other, text)) == form
+
+
+def test_names_differ_in_more_than_their_form() -> None:
+    names = DistinctNames()
+    for name in ("ana", "Ana", "ann", "ana"):
+        names.add("user", name, "row 1")
+    names.add("row", "ana ", "row 2")
+    with pytest.raises(DataError, match=r"the user 'ana' \(row 1\) and the user 'ana ' \(row 3\)"):
+        names.add("user", "ana ", "row 3")
+
+
+def test_forms_that_look_alike_are_spelt_out() -> None:
+    names = DistinctNames()
+    names.add("user", "Jos\u00e9", "row 1")
+    with pytest.raises(DataError, match=r"'Jos\\xe9' \(row 1\) and the user 'Jose\\u0301'"):
+        names.add("user", "Jose\u0301", "row 2")

@@ -1,6 +1,9 @@
 """Grids made of summaries alone, as a screen reads them."""
 
+from pathlib import Path
+
 from palate.comparison import Grid
+from palate.reports import screens
 from palate.runs import Gain, ReportedEstimate, Run, Summary, Verdicts
 
 BENCHMARK = "couples"
@@ -53,3 +56,14 @@ def demo():
         if figures[0] is not None:
             gains.append(gain(scorer, "gain", figures[1] - figures[0], half, p and 0.9))
     return Grid(tuple(runs), (), tuple(gains))
+
+
+def text(grid, width=100):
+    """Return the one screen of a grid."""
+    (screen,) = screens(grid, Path("runs"), hint=True)
+    return screen.text(width)
+
+
+def shown(runs, *gains, width=100):
+    """Return the one screen of these runs and gains."""
+    return text(Grid(tuple(runs), (), gains), width)

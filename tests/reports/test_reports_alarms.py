@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from grids import demo, run, three
+from grids import demo, run, text, three
 from inline_snapshot import snapshot
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
@@ -16,12 +16,11 @@ from planted_sick import PlantedScorer, healthy, noise, posts, sick
 import palate
 from pairs import pair_of
 from palate.benchmarks import Dataset, load_benchmark
-from palate.comparison import Grid
-from palate.evaluation import evaluate
+from palate.comparison import Grid, evaluate
 from palate.metrics import alarms
 from palate.records import Post, ScorerInfo, Scores
-from palate.reports import comparison_tables, screens
-from palate.reports.alarms import WORDS, alarm_lines, alarms_of, fact_and_meaning
+from palate.reports import comparison_tables
+from palate.reports.verdict import WORDS, alarm_lines, alarms_of, fact_and_meaning
 from palate.runs import load_runs
 
 Alarm = alarms.Alarm
@@ -36,11 +35,6 @@ SHOWN = {
     "blind": Alarm(check="blind", n=48, of=48),
     "cut": Alarm(check="cut", n=30, of=48),
 }
-
-
-def text(grid, width=100):
-    (screen,) = screens(grid, Path("runs"), hint=True)
-    return screen.text(width)
 
 
 def with_alarms(grid, **checks):
@@ -184,6 +178,15 @@ def test_where_no_two_users_share_a_question_cells_are_held_against_each_other()
     ((of, alarm),) = alarms_of(blind)
     assert (of.summary.context, alarm.check, alarm.n, alarm.of) == ("profile:1", "blind", 60, 60)
     assert [*alarms_of(blind[1:])] and not [*alarms_of(blind[:1] + blind[2:])]
+
+
+def test_a_row_that_another_cell_lacks_does_not_hide_that_a_scorer_is_blind():
+    def score(slate, text):
+        return None if text == "no 7" and not slate.shown else noise(text)
+
+    blind = unmirrored_runs(score)[:2]
+    ((_, alarm),) = alarms_of(blind)
+    assert (alarm.check, alarm.n, alarm.of) == ("blind", 59, 59)
 
 
 @pytest.mark.parametrize(

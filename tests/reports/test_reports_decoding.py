@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from palate.reports.kinds.decode import answers_phrase
+from palate.reports.decode import answers_phrase
 
 
 @pytest.mark.parametrize(

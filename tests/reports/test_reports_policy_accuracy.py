@@ -6,62 +6,30 @@ import re
 
 import pytest
 
-from palate.metrics.ranks import kendall_agreement, rank_power
+from palate.metrics import kendall_agreement, rank_power
 from palate.reports import Form, render
-from palate.reports.kinds.policy_accuracy import tables as policy_tables
-from palate.runs import ReportedEstimate
-from palate.uses.policy_accuracy import (
-    CurvePoint,
-    PolicyAccuracy,
-    PolicyAgreement,
-    PolicyCell,
-    PolicySummary,
-    ReadingCurve,
-    Reserved,
-)
+from palate.reports.policy_accuracy import tables as policy_tables
+from palate.uses.policy_curves import PolicyAccuracy, Reserved
+from reports.page.planted_results import policy_accuracy, policy_cell
 
-READINGS = ("sum", "mean", "ratio")
 TIED = [0.5, 0.5, 0.6, 0.7, 0.8, 0.8, 0.9]
-
-
-def figure(value):
-    return ReportedEstimate(value=value, low=value - 0.1, high=value + 0.1, n=48)
 
 
 def result(rewards, policies, weights=(0.0, 1.0, "inf"), scorer="judge:m{}", **more):
     """One cell per reward; policies by reading, the same at every weight."""
-    chosen = more.pop("chosen", weights[:1])
-    cells = tuple(
-        PolicyCell(
-            scorer=scorer.format(k), context="none", oracle=False, models=(), fingerprints=(),
-            unit=622.84 + k, reward=figure(reward),
-            readings=tuple(
-                ReadingCurve(
-                    reading=reading, base=figure(0.5),
-                    points=tuple(CurvePoint(weight=w, accuracy=figure(0.5)) for w in weights),
-                    chosen=chosen, accuracy=figure(0.6), gain=figure(0.1), gain_p=0.04,
-                    gain_p_holm=None if scorer.startswith("longest") else 0.04,
-                )
-                for reading in READINGS
-            ),
-            unscored_reasons={}, notes=(),
+    p_holm = None if scorer.startswith("longest") else 0.04
+    about = {"context": "none", "gain_p_holm": p_holm, "chosen": more.pop("chosen", weights[:1])}
+    cells = [
+        policy_cell(
+            scorer.format(k), reward, [0.5] * len(weights), weights, unit=622.84 + k, **about
         )
         for k, reward in enumerate(rewards)
-    )  # fmt: skip
-    agreements = tuple(
-        PolicyAgreement(
-            reading=reading, weight=weight,
-            agreement=kendall_agreement(rewards, policies.get((reading, weight), rewards)),
-        )
-        for reading in READINGS for weight in (*weights, "chosen") if len(rewards) > 2
-    )  # fmt: skip
-    fields = {
-        "benchmark": "b", "policy": "p", "base": None, "score": "tilt", "method": None,
-        "guided": True, "policy_shown": False, "relative": False, "weights": weights,
-        "reserved": None, "chosen_on": "folds", "n_rows": 96, "n_common": 96,
-    }  # fmt: skip
-    summary = PolicySummary(**{**fields, **more}, cells=cells, columns=(), agreements=agreements)
-    return PolicyAccuracy(summary, ())
+    ]
+
+    def agreement(reading, weight):
+        return kendall_agreement(rewards, policies.get((reading, weight), rewards))
+
+    return policy_accuracy(cells, weights, agreement, **more)
 
 
 def said(made: PolicyAccuracy) -> str:

@@ -5,7 +5,7 @@ import string
 from pathlib import Path
 
 import pytest
-from grids import demo, gain, run, three
+from grids import demo, gain, run, shown, text, three
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from inline_snapshot import snapshot
@@ -13,11 +13,6 @@ from rich.cells import cell_len
 
 from palate.comparison import Grid, findings_of
 from palate.reports import Form, printable, render, screens
-
-
-def text(grid, width=100):
-    (screen,) = screens(grid, Path("runs"), hint=True)
-    return screen.text(width)
 
 
 def test_at_100_columns():
@@ -72,8 +67,7 @@ def test_wider_than_100_is_as_100():
 
 
 def test_shown_nothing_alone():
-    grid = Grid((run("longest", "none", 0.5), run("a:./m", "none", 0.6)), (), ())
-    assert text(grid) == snapshot("""\
+    assert shown([run("longest", "none", 0.5), run("a:./m", "none", 0.6)]) == snapshot("""\
 couples · 48 mirrored couples of 32 users · a scorer that ignores the user gets 0.500
 
           accuracy when shown
@@ -83,13 +77,15 @@ couples · 48 mirrored couples of 32 users · a scorer that ignores the user get
  longest                0.500
 
 a = a:./m.
-next: -c profile:5 -c stranger:5 tell whether it has to be the right user's posts""")
+next: -c profile:5 -c stranger:5 tell whether it has to be the right user's posts; where the data
+has none, --posts FILE adds them\
+""")
 
 
 def test_unmirrored_pairs_have_accuracy_by_user_and_of_the_same_length():
     runs = three("a:./m", 0.6, 0.7, 0.62, mirrored=False)
     gains = (gain("a:./m", "identity", 0.08, 0.05, 0.01), gain("a:./m", "gain", 0.1, 0.05, 0.01))
-    assert text(Grid(tuple(runs), (), gains)) == snapshot("""\
+    assert shown(runs, *gains) == snapshot("""\
 couples · 96 pairs of 32 users
 
                     accuracy when shown                               identity gain
@@ -112,7 +108,7 @@ def test_states_of_a_personal_scorer_are_one_row():
         gain(specs[0], "gain", 0.2, against="state=prior", **more),
         gain(specs[0], "identity", 0.3, against="state=stranger", **more),
     )
-    assert text(Grid(tuple(runs), (), gains)) == snapshot("""\
+    assert shown(runs, *gains) == snapshot("""\
 couples · 48 mirrored couples of 32 users · a scorer that ignores the user gets 0.500
 
                     accuracy when shown         identity gain over a stranger's
@@ -157,7 +153,7 @@ def test_upper_bounds_and_what_was_left_out_are_one_line_each():
         *three("a:./m", 0.5, 0.6, 0.5, unscored=3, leaks_dropped=2),
         run("a:./m", "rubric", 0.8, oracle=True),
     ]
-    lines = text(Grid(tuple(runs), (), (gain("a:./m", "identity", 0.1, 0.1, 0.3),))).splitlines()
+    lines = shown(runs, gain("a:./m", "identity", 0.1, 0.1, 0.3)).splitlines()
     assert "Upper bound, shown gold: a 0.800 (rubric)." in lines
     left_out = [line for line in lines if "rows unscored" in line]
     assert left_out == [
@@ -169,17 +165,32 @@ def test_upper_bounds_and_what_was_left_out_are_one_line_each():
 @pytest.mark.parametrize(("n", "told"), [(None, False), (4, False), (5, True)])
 def test_searches_without_a_word_in_common_are_told_from_a_tenth_on(n: int | None, told: bool):
     runs = three("a", 0.5, 0.6, 0.5, n_pairs=40, searches_unmatched=n)
-    shown = text(Grid(tuple(runs), (), (gain("a", "identity", 0.1, 0.1, 0.3),)))
+    told_of = shown(runs, gain("a", "identity", 0.1, 0.1, 0.3))
     line = f"{n} searches without a word in common, which show the latest posts (a)"
-    assert (line in " ".join(shown.split())) == told
+    assert (line in " ".join(told_of.split())) == told
 
 
 def test_markdown_and_latex_hold_the_same_cells():
     (screen,) = screens(demo())
-    assert "| similarity | profile:3 | – | 0.750 | 0.469 | +0.281 | <0.001 | yes |" in render(
-        [screen.table()], Form.MARKDOWN
+    assert (
+        "| similarity | profile:3 | – | 0.750 | 0.469 | +0.281 [0.169, 0.393] | <0.001 | yes |"
+        in render([screen.table()], Form.MARKDOWN)
     )
     assert "0.750 & 0.469" in render([screen.table()], Form.LATEX)
+
+
+def test_documents_have_no_hint_of_the_shell_and_latex_has_spanning_heads_and_a_label():
+    (screen,) = screens(demo(), Path("runs"), hint=True)
+    assert "next: palate report" in screen.text()
+    for form in (Form.MARKDOWN, Form.LATEX):
+        assert "palate report" not in render([screen.table()], form)
+    latex = render([screen.table()], Form.LATEX)
+    head = r" &  & \multicolumn{3}{c}{accuracy when shown} &  &  &  \\"
+    names = r"scorer & context & nothing & own & stranger's & identity gain [95 \%] & p & finding"
+    assert f"{head}\n\\cmidrule(lr){{3-5}}\n{names}" in latex
+    assert r"\label{tab:couples}" in latex
+    assert "$<$0.001" in latex
+    assert not re.search("[^\x00-\x7f]", latex), "pdflatex knows no such letter in OT1"
 
 
 NAMES = st.text(string.ascii_letters + "-_. é漢", min_size=1, max_size=60)
@@ -207,11 +218,30 @@ def test_no_line_is_wider_than_100_and_no_figure_is_torn(names, width):
 @pytest.mark.parametrize(("n_users", "warned"), [(9, True), (10, False)])
 def test_findings_on_few_users_carry_a_warning(n_users, warned):
     runs = three("a:./m", None, 1.0, 0.4, n_users=n_users)
-    told = text(Grid(tuple(runs), (), (gain("a:./m", "identity", 0.6, 0.1, 0.01),)))
+    told = shown(runs, gain("a:./m", "identity", 0.6, 0.1, 0.01))
     assert ("9 users are too few to rely on: a finding needs dozens." in told) is warned
 
 
 def test_a_gain_that_one_scorer_misses_needs_so_many_couples():
     runs = three("a:./m", None, 0.53, 0.51)
-    told = text(Grid(tuple(runs), (), (gain("a:./m", "identity", 0.02, 0.05, 0.4),)))
+    told = shown(runs, gain("a:./m", "identity", 0.02, 0.05, 0.4))
     assert "a gain of 0.05 needs 95 couples like these (a)." in told
+
+
+def test_nothing_is_said_of_knowing_where_nothing_could_be_measured():
+    runs = three("judge:api:dead", 0.5, 0.5, 0.5)
+    dead = gain("judge:api:dead", "identity", 0.0).model_copy(update={"value": None})
+    assert "whom it is judging for" not in shown(runs, dead)
+    unclear = gain("judge:api:dead", "identity", 0.0, p_holm=0.9)
+    assert "No scorer is shown to know" in shown(runs, unclear)
+
+
+def test_all_ties_of_a_judge_say_that_both_orders_pick_one_side():
+    one_side = {"first_twice": 90, "second_twice": 4, "n": 96, "consistent": 0.02}
+    runs = three("judge:m", 0.5, 0.5, 0.5, ties=96, position_consistency=one_side)
+    zero = gain("judge:m", "identity", 0.0, 0.0)
+    line = "all ties: decides no pair: in 94 of 96 both orders pick the side, not"
+    assert line in shown(runs, zero).replace("\n", " ")
+    runs = three("rating:m", 0.5, 0.5, 0.5, ties=96)
+    alone = gain("rating:m", "identity", 0.0, 0.0)
+    assert "all ties: decides no pair." in shown(runs, alone)

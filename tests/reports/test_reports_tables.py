@@ -1,7 +1,7 @@
 """Tables as they are printed."""
 
 import pytest
-from grids import figure, run
+from grids import figure, gain, run
 
 from palate.benchmarks import load_benchmark
 from palate.comparison import Grid, plan_grid, run_grid
@@ -9,14 +9,8 @@ from palate.evaluation import Work
 from palate.reports import Form, Table, grid_tables, render
 from palate.reports.grid import detail_tables
 
-TABLE = Table(
-    "b: 2 pairs",
-    ["scorer", "accuracy"],
-    [["a_b", "0.500"], ["c|d", "–"]],
-    ["50 % ± 1"],
-    1,
-    frozenset({0}),
-)
+ROWS = [["a_b", "0.500"], ["c|d", "–"]]
+TABLE = Table("b: 2 pairs", ["scorer", "accuracy"], ROWS, ["50 % ± 1"], 1, frozenset({0}))
 
 
 def test_markdown() -> None:
@@ -30,22 +24,15 @@ def test_latex() -> None:
     assert render([TABLE], Form.LATEX) == (
         "\\begin{table}\n\\centering\n\\begin{tabular}{lr}\n\\toprule\nscorer & accuracy \\\\\n"
         "\\midrule\na\\_b & 0.500 \\\\\n\\midrule\nc|d & -- \\\\\n\\bottomrule\n\\end{tabular}\n"
-        "\\caption{b: 2 pairs. 50 \\% $\\pm$ 1}\n\\end{table}\n"
+        "\\caption{b: 2 pairs. 50 \\% $\\pm$ 1}\n\\label{tab:b-2-pairs}\n\\end{table}\n"
     )
 
 
 def test_text() -> None:
-    assert render([TABLE], Form.TABLE).splitlines() == [
-        "b: 2 pairs",
-        "",
-        " scorer   accuracy",
-        " ─────────────────",
-        " a_b         0.500",
-        "",
-        " c|d             –",
-        "",
-        "50 % ± 1",
-    ]
+    assert render([TABLE], Form.TABLE) == (
+        "b: 2 pairs\n\n scorer   accuracy\n ─────────────────\n a_b         0.500\n\n"
+        " c|d             –\n\n50 % ± 1\n"
+    )
 
 
 def test_a_grid_of_the_blind() -> None:
@@ -88,3 +75,12 @@ def test_what_a_hundred_columns_do_not_hold_has_a_row_per_subset(n: int, *, long
         if long:
             assert sum(line.split()[:1] == [name] for line in lines) == 2
             assert [*table.rows[2 * k]] == [name, "longest", "none", shown]
+
+
+def test_the_two_gains_have_two_names_and_length_one() -> None:
+    runs = [run("longest", c, 0.6, mirrored=False) for c in ("none", "profile:3")]
+    gains = (gain("longest", "gain", 0.1), gain("longest", "identity", 0.1))
+    (table,) = detail_tables(Grid(tuple(runs), (), gains))
+    names = {"gain over nothing [95 %]", "identity gain [95 %]", "same length"}
+    assert names <= {*table.columns}
+    assert not any(name.startswith("gain [") for name in table.columns)

@@ -11,15 +11,14 @@ from hypothesis import strategies as st
 
 import palate
 from pairs import scored
-from palate.answers import Sample, Samples
-from palate.answers.scores import NOTHING_SHOWN
+from palate.answers import NOTHING_SHOWN, Sample, Samples
 from palate.benchmarks import Dataset
 from palate.errors import DataError, UsageError
-from palate.learning.personal import fit
+from palate.learning import fit
 from palate.marks import OPEN_THOUGHT, prompt_end
 from palate.records import NO_STRANGER, Choice, Post, ScorerInfo, Scores, Settings, User
 from palate.rewards import EMPTY, RatedResponse, RewardRequest, Scale
-from palate.rewards.completions import NO_MESSAGE
+from palate.rewards.requests import NO_MESSAGE, WITHIN
 from palate.rewards.reward import FEW_RATINGS, NO_ROW, NO_STATE
 from palate.session import default_session
 
@@ -80,8 +79,7 @@ def test_rows_get_the_scores_of_a_run_and_users_in_the_call_those_of_their_rows(
 ):
     data, spec = waters(), scorer.format(tiny.model(initializer_range=0.5))
     samples = answers(data)
-    scores = scored(spec, samples, data, context,
-                           settings=FLOAT32)  # fmt: skip
+    scores = scored(spec, samples, data, context, settings=FLOAT32)
     reward = palate.reward(spec, context, benchmark=data, settings=FLOAT32)
     by_row = [[each.value for each in of_row] for of_row in reward.of_samples(samples)]
     np.testing.assert_allclose(by_row, scores.values, atol=1e-5)
@@ -296,6 +294,13 @@ COMPLETIONS = [
     ("<think>Tea, or milk, or", OPEN_THOUGHT),
     ("<think>Tea.</think> ", EMPTY),
     (" Tea.\n", 6.0),
+    *((text, 4.0) for text in (  # thoughts in any family's marks
+        "<thought>Milk?</thought>Tea.", "[THINK]Milk?[/THINK]\nTea.",
+        "◁think▷Milk?◁/think▷Tea.", "<seed:think>Milk?</seed:think>Tea.",
+        "<|START_THINKING|>Milk?<|END_THINKING|>Tea.",
+        "<|channel|>analysis<|message|>Milk?<|end|><|start|>assistant<|channel|>final<|message|>"
+        "Tea.",
+    )),
 ]  # fmt: skip
 
 
@@ -318,24 +323,19 @@ def test_the_last_text_of_the_assistant_is_rewarded_or_nothing_with_its_reason(
     assert reward.unscored == {expected: 3} and len(caplog.records) == 1, "logged once"
 
 
-def test_ids_are_read_as_in_the_data():
-    data = Dataset.from_rows("numbered", [
-        {"id": k, "question": f"Which of {k}?", "chosen": "Tea.", "rejected": "Milk."}
-        for k in (7, 8)
+def numbered(*ids: int) -> Dataset:
+    return Dataset.from_rows("numbered", [
+        {"id": k, "question": f"Which of {k}?", "chosen": "Tea.", "rejected": "Milk."} for k in ids
     ])  # fmt: skip
-    reward = palate.reward("longest", benchmark=data)
+
+
+def test_ids_are_read_as_in_the_data():
+    reward = palate.reward("longest", benchmark=numbered(7, 8))
     told = reward.trl([""] * 4, ["a", "bb", "ccc", "dd"], row=[7, "8", np.int64(7), None])
     assert told == [1.0, 2.0, 3.0, None]
     assert reward.unscored == {NO_ROW: 1}
-    for wrong in (
-        1.5,
-        True,
-        [7],
-        float("nan"),
-        np.float32(2**24),
-        np.array([7, 8]),
-        np.bool_(True),
-    ):
+    odd = (1.5, True, [7], float("nan"), np.float32(2**24), np.array([7, 8]), np.bool_(True))
+    for wrong in odd:
         with pytest.raises(DataError, match="id`: expected text or a whole number"):
             reward.trl([""], ["a"], row=[wrong])
     with pytest.raises(UsageError, match=r"no row '9': numbered has none"):
@@ -353,11 +353,7 @@ def test_each_completion_needs_a_row(count):
 
 def test_ids_in_tensors_arrays_and_floats_are_read():
     torch = pytest.importorskip("torch")
-    data = Dataset.from_rows("numbered", [
-        {"id": k, "question": f"Which of {k}?", "chosen": "Tea.", "rejected": "Milk."}
-        for k in (7, 300)
-    ])  # fmt: skip
-    reward = palate.reward("longest", benchmark=data)
+    reward = palate.reward("longest", benchmark=numbered(7, 300))
     for ids in (
         torch.tensor([7, 300]), torch.tensor([[7], [300]]), torch.tensor([7.0, 300.0]),
         np.array([7, 300]), np.array([7.0, 300.0]), np.array(["7", "300"]), [7.0, 300.0],
@@ -396,14 +392,16 @@ def test_a_completion_behind_an_open_mark_begins_within_a_thought(prompt, mark, 
     assert reward.trl([closed], texts[:1], row=["ann-0"]) == [19.0]
 
 
-@pytest.mark.parametrize("text", [
-    "<thought>Milk?</thought>Tea.", "[THINK]Milk?[/THINK]\nTea.", "◁think▷Milk?◁/think▷Tea.",
-    "<seed:think>Milk?</seed:think>Tea.", "<|START_THINKING|>Milk?<|END_THINKING|>Tea.",
-    "<|channel|>analysis<|message|>Milk?<|end|><|start|>assistant<|channel|>final<|message|>Tea.",
-])  # fmt: skip
-def test_thoughts_in_any_familys_marks_are_not_rewarded(text):
+def test_an_answer_that_is_broken_by_another_thought_has_no_reward():
+    texts = {
+        "<think>A?</think>\n\n<think>B?</think>Tea.": (4.0, None),
+        "<think>A?</think>Let me see. <think>B?</think>Tea.": (None, WITHIN),
+        "Mint?[THINK]No.[/THINK]Tea.": (None, WITHIN),
+        "The mark <think> opens a thought.": (33.0, None),
+    }
     reward = palate.reward("longest", benchmark=waters())
-    assert reward.trl([""], [text], row=["ann-0"]) == [4.0]
+    request = RewardRequest(row="ann-0", responses=tuple(texts))
+    assert reward.values([request]) == [tuple(texts.values())]
 
 
 @pytest.mark.full

@@ -45,9 +45,7 @@ def write(path: Path, given_batches: list[list[Line]]) -> bytes:
 @unlimited
 @given(batches, st.data())
 def test_a_journal_cut_anywhere_ends_with_its_last_whole_batch(
-    tmp_path_factory: pytest.TempPathFactory,
-    given_batches: list[list[Line]],
-    data: st.DataObject,
+    tmp_path_factory: pytest.TempPathFactory, given_batches: list[list[Line]], data: st.DataObject
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "end.jsonl"
     content = write(path, given_batches)

@@ -11,9 +11,9 @@ import transformers
 
 from endpoints import ScriptedChat
 from palate.benchmarks import Dataset
+from palate.comparison import evaluate
 from palate.engines import ChatTemplate, Reply
 from palate.errors import DataError, ModelError
-from palate.evaluation import evaluate
 from palate.records import Outcome, Post, PreferencePair, Settings, candidate_order
 from palate.scorers import build_scorer
 from palate.session import default_session
@@ -143,7 +143,7 @@ def test_defect_07_duplicate_ids_are_refused(tmp_path):
     file = tmp_path / "rows.jsonl"
     file.write_text(f"{json.dumps(row)}\n{json.dumps({**row, 'question': 'Coffee?'})}\n")
     with pytest.raises(DataError, match="id") as caught:
-        evaluate(str(file), "longest", root=tmp_path / "runs")
+        evaluate(str(file), "longest", "none", root=tmp_path / "runs")
     assert caught.value.line == 2
 
 
@@ -313,13 +313,7 @@ def test_defect_20_the_raw_reply_is_kept_for_each_pair(tmp_path):
         return Reply(f"I looked at {number}.\nVerdict: A")
 
     judge, _ = scripted(answer)
-    run = evaluate(
-        pairs(),
-        judge,
-        "none",
-        root=tmp_path,
-        name="talker",
-    )
+    run = evaluate(pairs(), judge, "none", root=tmp_path, name="talker")
     lines = [json.loads(line) for line in (run.folder / "journal.jsonl").open()]
     assert len(lines) == 6
     for line in lines:

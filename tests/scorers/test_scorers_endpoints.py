@@ -10,9 +10,7 @@ from collections import Counter
 import pytest
 
 from endpoints import FastClock, Loopback
-from palate.engines import EndpointLanguageModel
-from palate.engines.endpoints import SamplingEndpoint
-from palate.engines.http import HttpClient, HttpSettings
+from palate.engines import ChatEndpoint, EndpointLanguageModel, HttpClient, HttpSettings
 from palate.errors import SpecError, UsageError
 from palate.scorers import build_scorer
 from palate.session import Session, default_session
@@ -101,7 +99,7 @@ def test_every_slate_ends_scored_or_unscored_with_its_reason(moody, kind, retrie
     if kind == "rating":
         scorer = build_scorer(f"rating:api:chat?base_url={moody}/v1", default_session())
         chat = HttpSettings(model="chat", base_url=f"{moody}/v1", **how)
-        scorer.answers.model = EndpointLanguageModel(SamplingEndpoint(chat, clock=FastClock()))
+        scorer.answers.model = EndpointLanguageModel(ChatEndpoint(chat, clock=FastClock()))
     else:
         scorer = build_scorer(f"classifier:api:m?base_url={moody}&server=vllm", default_session())
         http = HttpSettings(model="m", base_url=moody, **how)
@@ -176,8 +174,7 @@ def test_how_a_judge_asks_is_no_part_of_what_it_is(tmp_path):
     plain = build_scorer(f"judge:api:m?base_url={URL}", default_session())
     network = "&rpm=3&tpm=4000&price_in=0.25&price_out=1&concurrency=4&timeout=9&retries=0"
     asked = build_scorer(
-        f"judge:api:m?base_url={URL}{network}",
-        Session(cache=tmp_path, max_cost=2.5),
+        f"judge:api:m?base_url={URL}{network}", Session(cache=tmp_path, max_cost=2.5)
     )
     assert plain.canonical == asked.canonical == f"judge:api:m?base_url={URL}"
     assert plain.info == asked.info

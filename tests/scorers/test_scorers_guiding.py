@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from palate.engines import LocalModel
-from palate.engines.local.decoding import Member, ModelEnsemble
+from palate.engines import LocalModel, Member, ModelEnsemble, Reader
 from palate.errors import UsageError
 from palate.guidance import (
     CandidateRows,
@@ -25,8 +24,7 @@ from palate.guidance import (
     weighted,
     write,
 )
-from palate.learning.p_dpo import STATE
-from palate.learning.personal import UserStates, fit
+from palate.learning import STATE, UserStates, fit
 from palate.records import Choice, Settings, user_key
 from palate.scorers import build_scorer
 from palate.session import default_session
@@ -183,7 +181,7 @@ def test_a_classifiers_reward_of_a_prefix_is_its_heads(tiny, template, pad, arch
     )  # fmt: skip
     scorer = built(f"classifier:{folder}")
     guide = prefix_guide(scorer, "spec")
-    writer = LocalModel(Reference.parse(tiny.model(template=template)), "causal", SETTINGS)
+    writer = LocalModel(Reader(Reference.parse(tiny.model(template=template)), SETTINGS), "causal")
     expected = scores(scorer, SLATE)
     text = RESPONSES[1]
     prompt, ids, opened, closed = walked(guide, writer, SLATE.replace(shown=()), text)
@@ -221,7 +219,7 @@ def personal(request, tiny, tmp_path_factory, cache):
 def test_a_personal_reward_of_a_prefix_is_that_of_the_user(personal, user):
     scorer, base = personal
     guide = prefix_guide(scorer, "spec")
-    writer = LocalModel(Reference.parse(base), "causal", SETTINGS)
+    writer = LocalModel(Reader(Reference.parse(base), SETTINGS), "causal")
     slate = SLATE.replace(user=user_key(user))
     expected = scores(scorer, slate)
     assert user == "nobody" or np.ptp(expected) > 10 * TOLERANCE

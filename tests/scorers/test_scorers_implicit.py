@@ -121,9 +121,9 @@ def test_another_policy_reads_the_references_numbers_from_disk(tiny, tmp_path, m
     loaded = []
     own = LocalModel.__init__
 
-    def counted(self, where, *given, **named):
-        loaded.append(where.name)
-        own(self, where, *given, **named)
+    def counted(self, reader, *given, **named):
+        loaded.append(reader.reference.name)
+        own(self, reader, *given, **named)
 
     monkeypatch.setattr(LocalModel, "__init__", counted)
     run = evaluate(

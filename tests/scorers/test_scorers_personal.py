@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from palate.benchmarks import Dataset, load_benchmark
-from palate.comparison import gains_of, plan_grid, run_grid
+from palate.comparison import evaluate, gains_of, plan_grid, run_grid
 from palate.errors import BenchmarkError, ModelError, UsageError
-from palate.evaluation import Work, evaluate, history_of
-from palate.learning.personal import PersonalModel, UserStates, fit
+from palate.evaluation import Work, history_of
+from palate.learning import PersonalModel, UserStates, fit
 from palate.records import Choice, Message, PreferencePair, Settings, Slate, user_key
 from palate.scorers import build_scorer
 from palate.scorers.state_options import draw_choices
@@ -225,7 +225,7 @@ def test_a_grid_asks_for_choices_before_it_computes_anything(folder, pairs):
 
 def test_options_are_refused_before_anything_is_embedded(monkeypatch):
     monkeypatch.setattr(
-        "palate.learning.personal.fitting.build_features", lambda *given, **named: pytest.fail("no")
+        "palate.learning.personal.build_features", lambda *given, **named: pytest.fail("no")
     )
     for name in ("seed", "choices", "rank"):
         with pytest.raises(UsageError, match=f"unknown option '{name}'"):
@@ -267,7 +267,7 @@ def test_who_joins_again_has_the_state_of_the_last_choices(folder, pairs):
 def test_who_joins_before_the_benchmarks_users_are_learnt_changes_none_of_them(folder, pairs):
     scorer = build_scorer(f"personal:{folder}", default_session(), Settings())
     joined = scorer.join({"zoe": CHOSE_LOUD})
-    plain, later = (evaluate(pairs, one, root=None, name="p") for one in (scorer, joined))
+    plain, later = (evaluate(pairs, one, "none", root=None, name="p") for one in (scorer, joined))
     assert list(later.verdicts.rows) == list(plain.verdicts.rows)
     both = joined.adapted(history_of(pairs))
     assert user_key("zoe") in both.users.place

@@ -12,13 +12,12 @@ import numpy as np
 import pytest
 
 from palate.benchmarks import Dataset, mirrors
-from palate.comparison import plan_grid, run_grid
+from palate.comparison import evaluate, plan_grid, run_grid
 from palate.contexts import build_context
 from palate.engines import LocalModel
 from palate.errors import BenchmarkError, DataError, ModelError, SpecError, UsageError
-from palate.evaluation import Work, concordance, evaluate, make_rows, own_user_keys, state_scales
-from palate.learning.p_dpo import STATE, PersonalPolicy, adapt
-from palate.learning.personal import PersonalModel, UserStates
+from palate.evaluation import Work, concordance, make_rows, own_user_keys, state_scales
+from palate.learning import STATE, PersonalModel, PersonalPolicy, UserStates, adapt_policy
 from palate.records import PreferencePair, Settings, Slate, user_key
 from palate.scorers import build_scorer
 from palate.session import default_session
@@ -175,9 +174,9 @@ def test_opposite_choices_pull_one_pair_apart(made):
 def test_a_grid_runs_three_states_and_reads_the_reference_once(made, base, tmp_path, monkeypatch):
     policy, _ = made
     spec = f"personal:{policy.folder}"
-    evaluate(pairs(), f"autoregressive:{base}", root=tmp_path, settings=SETTINGS)
+    evaluate(pairs(), f"autoregressive:{base}", "none", root=tmp_path, settings=SETTINGS)
     monkeypatch.setenv("PALATE_CACHE", str(tmp_path / "cache"))
-    adapt(policy, {user_key(u): [] for u in USERS}, default_session(), SETTINGS)
+    adapt_policy(policy, {user_key(u): [] for u in USERS}, default_session(), SETTINGS)
     read: list[str] = []
     own = LocalModel.log_probabilities
 
@@ -196,7 +195,7 @@ def test_a_grid_runs_three_states_and_reads_the_reference_once(made, base, tmp_p
     }  # fmt: skip
     assert [run.summary.unscored for run in grid.runs] == [0, 0, 0]
     assert "bytes of state per user" in " ".join(grid.runs[0].summary.notes)
-    # Of the reference only the adapt rows are read, for learning; the scores lay on disk.
+    # Of the reference only the adapt_policy rows are read, for learning; the scores lay on disk.
     assert read.count(base) == 1
     assert read.count(policy.policy.name) == 3
     before = {file: file.read_bytes() for file in tmp_path.rglob("summary.json")}
@@ -213,12 +212,12 @@ def test_a_grid_runs_three_states_and_reads_the_reference_once(made, base, tmp_p
 def test_a_run_cut_short_goes_on_to_the_same_bytes(made, tmp_path):
     policy, _ = made
     spec = f"personal:{policy.folder}"
-    whole = evaluate(pairs(), spec, root=tmp_path / "a", settings=SETTINGS)
-    first = evaluate(pairs(), spec, root=tmp_path / "b", settings=SETTINGS)
+    whole = evaluate(pairs(), spec, "none", root=tmp_path / "a", settings=SETTINGS)
+    first = evaluate(pairs(), spec, "none", root=tmp_path / "b", settings=SETTINGS)
     journal = first.folder / "journal.jsonl"
     journal.write_bytes(journal.read_bytes()[: journal.stat().st_size // 2])
     (first.folder / "summary.json").unlink()
-    evaluate(pairs(), spec, root=tmp_path / "b", settings=SETTINGS)
+    evaluate(pairs(), spec, "none", root=tmp_path / "b", settings=SETTINGS)
     expected = (whole.folder / "summary.json").read_bytes()
     assert (first.folder / "summary.json").read_bytes() == expected
 
@@ -229,7 +228,7 @@ def test_on_mirrors_each_users_confidence_is_taken_out_and_measured_once(
     policy, _ = made
     votes = mirrors(pairs(mirrored=True))
     spec = f"personal:{policy.folder}?users={states[0]}"
-    run = evaluate(votes, spec, root=tmp_path, settings=SETTINGS)
+    run = evaluate(votes, spec, "none", root=tmp_path, settings=SETTINGS)
     rows = make_rows(
         votes, build_context("none", default_session()), seed=0, user_keys=own_user_keys
     )
@@ -250,7 +249,7 @@ def test_on_mirrors_each_users_confidence_is_taken_out_and_measured_once(
     monkeypatch.setattr(
         LocalModel, "__init__", lambda *given, **named: pytest.fail("a model is loaded")
     )
-    again = evaluate(votes, spec, root=tmp_path, settings=SETTINGS)
+    again = evaluate(votes, spec, "none", root=tmp_path, settings=SETTINGS)
     assert again.summary == run.summary
 
 
@@ -264,8 +263,8 @@ def test_a_strangers_state_is_a_third_users_drawn_for_every_row(made, states):
     partner = {votes.pairs[a].id: votes.pairs[b].user_id
                for i, j in votes.couples for a, b in ((i, j), (j, i))}  # fmt: skip
     runs = [
-        evaluate(votes, f"personal:{policy.folder}?users={file}&state=stranger{more}", root=None,
-                 settings=SETTINGS)
+        evaluate(votes, f"personal:{policy.folder}?users={file}&state=stranger{more}", "none",
+                 root=None, settings=SETTINGS)
         for more in ("", "&draws=2", "&draws=7")
     ]  # fmt: skip
     own = scorer_of(policy, f"users={file}")
@@ -306,7 +305,7 @@ def test_one_draw_is_the_same_run_as_no_draws(made, states, tmp_path):
     policy, _ = made
     spec = f"personal:{policy.folder}?state=stranger&users={states[0]}"
     one, same = (
-        evaluate(pairs(), text, root=tmp_path, settings=SETTINGS)
+        evaluate(pairs(), text, "none", root=tmp_path, settings=SETTINGS)
         for text in (spec, f"{spec}&draws=1")
     )
     assert (one.folder, one.summary.scorer) == (same.folder, same.summary.scorer)
@@ -325,7 +324,7 @@ def test_a_test_pair_is_never_learnt_from(made):
     some = pairs()
     leak = some.pairs[0].model_copy(update={"id": "another", "split": "adapt"})
     with pytest.raises(BenchmarkError, match="never learnt from"):
-        evaluate(replace(some, history=(leak,)), f"personal:{policy.folder}", root=None)
+        evaluate(replace(some, history=(leak,)), f"personal:{policy.folder}", "none", root=None)
 
 
 def test_a_stranger_who_is_not_there_leaves_the_row_unscored(made):
@@ -371,7 +370,7 @@ def test_a_worker_gets_states_and_no_model(made):
 def test_states_of_a_file_and_of_the_same_choices_are_one(made, tmp_path):
     policy, _ = made
     history = {"ann": [choice(1), choice(2)], "bob": [choice(3)]}
-    found = adapt(
+    found = adapt_policy(
         policy, {user_key(user): own for user, own in history.items()}, default_session(), SETTINGS
     )
     found.save(tmp_path / "users.safetensors")
@@ -386,7 +385,7 @@ def test_what_is_missing_or_of_another_model_is_one_line(made, tiny, tmp_path, s
     policy, _ = made
     spec = f"personal:{policy.folder}"
     with pytest.raises(UsageError, match="holds no earlier choices"):
-        evaluate(replace(pairs(), history=()), spec, root=None)
+        evaluate(replace(pairs(), history=()), spec, "none", root=None)
     with pytest.raises(ModelError, match="not the model it was trained from"):
         build_scorer(f"{spec}?reference={tiny.model()}", default_session(), SETTINGS)
     with pytest.raises(ModelError, match="its reference is not there"):
@@ -415,11 +414,11 @@ def test_who_joins_has_their_state_and_those_present_keep_theirs(made, states):
         joined = before.join({"zoe": [choice(1), choice(2)]})
         alone = scorer_of(policy).adapted({"zoe": [choice(1), choice(2)]})
         place = joined.users.place
-        assert joined.users.offsets[place[user_key("zoe")]] == pytest.approx(
-            alone.users.offsets[0], abs=1e-6
+        assert joined.users.states["offsets"][place[user_key("zoe")]] == pytest.approx(
+            alone.users.states["offsets"][0], abs=1e-6
         )
         if before.users is not None:
-            assert joined.users.offsets[:2].tobytes() == offsets.tobytes()
+            assert joined.users.states["offsets"][:2].tobytes() == offsets.tobytes()
             assert values(joined, asked_by("ann")) == values(before, asked_by("ann"))
         assert values(joined, asked_by("zoe")) == [
             pytest.approx(scores, abs=TOLERANCE) for scores in values(alone, asked_by("zoe"))
@@ -427,6 +426,6 @@ def test_who_joins_has_their_state_and_those_present_keep_theirs(made, states):
         assert joined.known == before.known, "who joins is nobody's third user"
         again = joined.join({"zoe": [choice(5, True)]})
         other = scorer_of(policy).adapted({"zoe": [choice(5, True)]})
-        assert again.users.offsets[again.users.place[user_key("zoe")]] == pytest.approx(
-            other.users.offsets[0], abs=1e-6
+        assert again.users.states["offsets"][again.users.place[user_key("zoe")]] == pytest.approx(
+            other.users.states["offsets"][0], abs=1e-6
         )

@@ -6,8 +6,8 @@ import pytest
 import torch
 import transformers
 
+from palate.comparison import evaluate
 from palate.errors import PalateError, SpecError, UsageError
-from palate.evaluation import evaluate
 from palate.prompts import render
 from palate.records import Settings
 from palate.scorers import build_scorer
@@ -123,7 +123,7 @@ def test_all_weights_and_readings_share_their_passes(tiny, tmp_path, monkeypatch
     ]
     first = evaluate("tasting", specs[0], "profile:1", root=tmp_path)
     assert first.summary.mirrored_accuracy is not None
-    monkeypatch.setattr("palate.engines.local.model.LocalModel._read", None)  # nothing is read
+    monkeypatch.setattr("palate.engines.local_model.LocalModel.read", None)  # nothing is read
     for spec in specs[1:]:
         assert evaluate("tasting", spec, "profile:1", root=tmp_path).summary.unscored == 0
 
@@ -183,7 +183,7 @@ def test_another_weight_of_a_decoder_reads_only_when_it_is_new(tiny, tmp_path, m
     model = tiny.model()
     session = Session(store=tmp_path)
     read = []
-    kept = "palate.engines.local.model.LocalModel.outputs"
+    kept = "palate.engines.local_model.LocalModel.outputs"
     from palate.engines import LocalModel
 
     real = LocalModel.outputs

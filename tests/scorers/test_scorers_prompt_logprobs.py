@@ -11,8 +11,8 @@ import transformers
 import palate
 from endpoints import Loopback
 from palate.benchmarks import load_benchmark
+from palate.comparison import evaluate
 from palate.errors import EndpointError, ModelError, SpecError, UsageError
-from palate.evaluation import evaluate
 from palate.records import Message, Settings
 from palate.scorers import build_scorer
 from palate.session import Session, default_session
@@ -111,6 +111,22 @@ def test_implicit_reads_policy_and_reference_from_endpoints_or_from_here(tiny, f
         for spec in specs:
             close(scored(spec), expected)
         assert "concurrency" not in build_scorer(specs[1], default_session()).canonical
+
+
+@pytest.mark.parametrize("kind", ["likelihood", "lift", "implicit"])
+def test_another_model_that_answers_is_a_note_of_the_run(folder, kind):
+    server = Server("prompt_logprobs", m=folder)
+
+    def answer(path, body):
+        status, reply = server(path, body)
+        return status, {**reply, "model": "other"}
+
+    more = {"reference": folder} if kind == "implicit" else {}
+    with Loopback(answer) as there, Session() as session:
+        spec = spec_of(kind, there.url, folder, **more)
+        pairs = load_benchmark("tasting", limit=2)
+        notes = evaluate(pairs, spec, "profile:1", root=None, session=session).summary.notes
+    assert [note for note in notes if "asked" in note] == ["m was asked, and other answered"]
 
 
 def test_a_policy_behind_an_endpoint_is_tilted(folder):

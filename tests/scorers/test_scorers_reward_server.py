@@ -198,6 +198,20 @@ def test_each_server_gives_what_the_model_gives_on_the_same_tokens(server, folde
     assert len(there.seen) == len(SLATES), "a slate's candidates go together"
 
 
+def test_another_model_that_answers_and_broken_texts_are_notes(folder, model):
+    def answer(path, body):
+        status, reply = model.answer(path, body)
+        return status, {**reply, "model": "rm-2"}
+
+    with Loopback(answer) as there, Session() as session:
+        scorer = build_scorer(spec("vllm", there.url, f"&tokenizer={folder}"), session)
+        assert scorer.notes() == ()
+        dict(scorer.score(SLATES))
+    broken, other = scorer.notes()
+    assert "2 texts spell marks of the model" in broken
+    assert other == "rm-1 was asked, and rm-2 answered"
+
+
 @pytest.mark.parametrize("server", ["vllm", "vllm-pooling"])
 def test_messages_are_rendered_by_a_server_that_can(server, model):
     slates = SLATES[:1]
@@ -483,10 +497,7 @@ def test_how_it_is_asked_names_no_run_but_what_is_asked_does(folder, tiny):
     network = "&concurrency=64&rpm=5&tpm=99&timeout=3&retries=1&price_in=0.5&price_out=2&batch=7"
     plain, asked = (
         build_scorer(spec("vllm", "http://127.0.0.1:9", more), session)
-        for more, session in (
-            ("", Session()),
-            (f"{network}&key_env=OTHER", Session(max_cost=3.0)),
-        )
+        for more, session in (("", Session()), (f"{network}&key_env=OTHER", Session(max_cost=3.0)))
     )
     assert plain.canonical == asked.canonical == spec("vllm", "http://127.0.0.1:9")
     assert plain.info == asked.info

@@ -14,9 +14,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from palate.engines import Ask, ChatEndpoint
-from palate.engines.endpoints import read_completion
-from palate.engines.http import HttpSettings
+from palate.engines import Ask, ChatEndpoint, HttpSettings, read_completion
 from palate.errors import EndpointError
 from palate.records import Message, Outcome
 from palate.scorers import build_scorer

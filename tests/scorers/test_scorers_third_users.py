@@ -11,12 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from palate.benchmarks import Dataset, mirrors
+from palate.comparison import evaluate
 from palate.contexts import build_context
 from palate.errors import SpecError
-from palate.evaluation import adapt_to, evaluate, make_rows, user_keys_fn
-from palate.learning.personal import PersonalModel, UserStates, fit, method_of, take
+from palate.evaluation import adapt_to, make_rows, user_keys_fn
+from palate.learning import PersonalModel, UserStates, fit, method_of, take
 from palate.records import Choice, Judge, Message, PreferencePair, Settings, Slate, user_key
-from palate.scorers import build_scorer, third_users
+from palate.scorers import build_scorer, personal
 from palate.seeding import rng
 from palate.session import default_session
 
@@ -206,7 +207,7 @@ def test_at_most_256_vote_by_seed_and_whatever_the_order_of_states(folders, tmp_
 def test_who_votes_is_the_same_for_the_rows_of_a_couple_and_never_the_excluded(folders):
     voters = [user_key(f"c{k}") for k in range(258)]
     slates = [slate(0, "c3", "c250"), slate(1, "c3", "c250"), slate(2, "c3", "z"), slate(3)]
-    allowed = third_users.may_vote(slates, voters)
+    allowed = personal.may_vote(slates, voters)
     assert allowed.sum(axis=0).tolist() == [256, 256, 256, 256]
     assert (allowed[:, 0] == allowed[:, 1]).all()
     assert not allowed[3, :3].any() and not allowed[250, :2].any()
@@ -219,7 +220,7 @@ def test_who_votes_is_the_same_for_the_rows_of_a_couple_and_never_the_excluded(f
 def test_few_users_all_vote_but_the_excluded(barred: list[set[int]]) -> None:
     voters = [user_key(f"c{k}") for k in range(5)]
     slates = [slate(0, *(f"c{k}" for k in some)) for some in barred]
-    allowed = third_users.may_vote(slates, voters)
+    allowed = personal.may_vote(slates, voters)
     assert allowed.T.tolist() == [[k not in some for k in range(5)] for some in barred]
 
 
@@ -255,7 +256,7 @@ def test_a_worker_gets_the_same_votes(folders):
 def test_a_finished_run_judges_nothing(folders, tmp_path, monkeypatch):
     spec = f"personal:{folders / 'lore'}?state=stranger"
     first = evaluate(VOTES, spec, "none", root=tmp_path)
-    monkeypatch.setattr(third_users.ThirdUsers, "judge", lambda self, slates: iter(()))
+    monkeypatch.setattr(personal.ThirdUsers, "judge", lambda self, slates: iter(()))
     assert evaluate(VOTES, spec, "none", root=tmp_path).summary == first.summary
 
 

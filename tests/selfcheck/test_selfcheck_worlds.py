@@ -1,17 +1,15 @@
+import sys
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from palate.selfcheck.planted_scorers import (
-    CLEAR,
-    confidence,
-    margins,
-    scales,
-    truth,
-)
-from palate.selfcheck.worlds import (
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+
+from planted_worlds import (
     BY_QUESTION,
+    CLEAR,
     EASE,
     FOLLOWS,
     LARGEST,
@@ -19,7 +17,11 @@ from palate.selfcheck.worlds import (
     QUESTIONS,
     USERS,
     World,
+    confidence,
+    margins,
     mirrored_world,
+    scales,
+    truth,
     unmirrored_world,
 )
 

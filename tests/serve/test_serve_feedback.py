@@ -18,7 +18,7 @@ from palate.errors import DataError, UsageError
 from palate.records import normal_form
 from palate.serve.app import ServeSettings
 from palate.serve.feedback import FeedbackFile
-from palate.study.collecting import CollectOptions, plan_collection
+from palate.study import CollectOptions, plan_collection
 
 CHOICE = {"user": "ann", "question": "Tea?", "responses": ["Yes.", "No – never."], "chosen": 1}
 

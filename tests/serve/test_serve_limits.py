@@ -11,8 +11,8 @@ import pytest
 from serving import Coded, Served, coded
 
 from palate.errors import UsageError
-from palate.serve.access import read_key
 from palate.serve.app import MAX_BODY, ServeSettings
+from palate.serve.server import read_key
 
 ITEM = {"items": [{"row": "ann-0", "response": "1"}]}
 TOO_LONG = {"detail": "the body is over 8 MiB; send less in one request"}

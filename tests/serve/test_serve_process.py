@@ -15,14 +15,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from palate.serve.app_server import listen
+from palate.serve.server import listen
 
 COMMAND = (sys.executable, "-m", "palate", "serve")
 SLOW = """
 import threading, time, sys
 from palate.records import ScorerInfo, Scores
 from palate.rewards import reward
-from palate.serve.run import run_server
+from palate.serve.app import run_server
 
 class Slow:
     info = ScorerInfo(fingerprint="slow")

@@ -12,12 +12,11 @@ import pytest
 from serving import Coded, Served, coded, rows, until
 
 import palate
-from palate.learning.personal import fit
+from palate.learning import fit
 from palate.records import Choice, Scores, User
 from palate.rewards import RewardRequest
-from palate.serve.app import ServeSettings
-from palate.serve.batches import RenderedText, answers_in, score_together
-from palate.serve.run import warmed
+from palate.serve.app import ServeSettings, warmed
+from palate.serve.batching import RenderedText, answers_in, score_together
 from palate.session import default_session
 
 

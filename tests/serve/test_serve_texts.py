@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palate.serve.texts import LEAST, overlap, response_in, without_end
+from palate.serve.formats import LEAST, overlap, response_in, without_end
 
 ENDS = ("<|im_end|>", "<|eot_id|>", "<|end|>", "<end_of_turn>", "<eos>", "</s>", "<pad>", "[PAD]")
 

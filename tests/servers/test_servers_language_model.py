@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 from vllm_process import NAME, serve
 
-from palate.engines.endpoints import Sampling, SamplingRequest
+from palate.engines import Sampling, SamplingRequest
 from palate.errors import EndpointError
 from palate.prompts import pair_prompt, rating_prompt
 from palate.records import Message, Settings

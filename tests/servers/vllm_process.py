@@ -37,11 +37,7 @@ def serve(folder: str | Path, log: Path, *flags: str) -> Iterator[str]:
     with log.open("w") as out:
         # A session of its own: the server starts further processes, and all of them are ended.
         process = subprocess.Popen(
-            command,
-            stdout=out,
-            stderr=out,
-            env={**os.environ, **QUIET},
-            start_new_session=True,
+            command, stdout=out, stderr=out, env={**os.environ, **QUIET}, start_new_session=True
         )
         try:
             url = f"http://127.0.0.1:{port}"

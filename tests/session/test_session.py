@@ -15,12 +15,13 @@ import pytest
 import torch
 
 import palate
+import palate.session
 from endpoints import Loopback
-from palate.engines.local import FairLock, map_ordered
+from palate.engines import FairLock, map_ordered
 from palate.errors import ModelError, UsageError
 from palate.records import Settings
 from palate.scorers import build_scorer
-from palate.session import Session, default_session, residents
+from palate.session import Session, default_session
 from palate.specs import Reference
 from tiny import make_slate
 
@@ -90,7 +91,7 @@ def test_one_larger_than_the_room_is_loaded_alone_with_a_note(references, size, 
 def test_the_usual_room_is_half_of_what_is_free(references, size, monkeypatch):
     a, b, c = references
     loaded = []
-    monkeypatch.setattr(residents, "free_memory", lambda device: 5 * size - size * len(loaded))
+    monkeypatch.setattr(palate.session, "free_memory", lambda device: 5 * size - size * len(loaded))
     with Session() as session:  # half of 5 holds two
         for each, resident in ((a, 1), (b, 2), (c, 2)):
             session.model(each, "causal", EXACT)
@@ -99,7 +100,7 @@ def test_the_usual_room_is_half_of_what_is_free(references, size, monkeypatch):
 
 
 def test_free_memory_is_less_than_there_is():
-    assert 2**20 < residents.free_memory("cpu") < 2**50
+    assert 2**20 < palate.session.free_memory("cpu") < 2**50
 
 
 def test_settings_that_change_no_weights_share_a_model(references):
@@ -256,12 +257,6 @@ def test_greedy_writing_is_use(references, size):
         assert session.model(a, "causal", EXACT) is first, "closing leaves what is in use"
 
 
-@pytest.mark.parametrize("room", ["4GB", -1, 1.5])
-def test_a_room_that_is_no_number_of_bytes_is_refused(room):
-    with pytest.raises(UsageError, match="room="):
-        Session(room=room)
-
-
 def test_a_copy_of_what_holds_a_session_holds_the_same():
     session = Session(max_cost=1.0)
     assert copy.deepcopy({"session": session})["session"] is session
@@ -283,10 +278,14 @@ def test_scorers_travel_after_their_tokenizer_was_used(tiny):
             assert there.info == scorer.info
 
 
-@pytest.mark.parametrize("cost", [-1.0, float("nan"), float("inf")])
-def test_a_cap_that_is_no_amount_is_refused(cost):
-    with pytest.raises(UsageError, match="max-cost"):
-        Session(max_cost=cost)
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [("room", "4GB"), ("room", -1), ("room", 1.5)]
+    + [("max_cost", cost) for cost in (-1.0, float("nan"), float("inf"))],
+)
+def test_what_is_no_number_of_bytes_or_no_amount_is_refused(option, value):
+    with pytest.raises(UsageError, match=r"room=|--max-cost"):
+        Session(**{option: value})
 
 
 def test_a_session_does_not_travel(references):

@@ -57,7 +57,7 @@ def test_two_packages_that_claim_one_name_are_refused(
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(SpecError) as caught:
         build_context("profile:5", default_session())
-    for claim in ("'profile'", "rude_plugin:Horoscope", "palate.contexts.profile:Profile"):
+    for claim in ("'profile'", "rude_plugin:Horoscope", "palate.contexts.recorded:Profile"):
         assert claim in str(caught.value)
 
 

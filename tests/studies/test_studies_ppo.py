@@ -13,8 +13,7 @@ from recorded_commands import Recorded, parse
 from palate import evaluate
 from palate.benchmarks import Dataset, load_benchmark
 from palate.records import Settings
-from palate.trainers import EvaluationOptions
-from palate.trainers.algorithms import PolicyTraining
+from palate.trainers import EvaluationOptions, PolicyTraining
 from palate.uses.best_of_n import best_of_n
 from palate.uses.ppo import ppo
 from studies.ppo import figures, rows, study, tables

@@ -14,10 +14,11 @@ from fastapi.testclient import TestClient
 from small_studies import RATINGS, small_study
 
 from palate.study import ListEntry, Study, StudyItem, StudyPlan, Trait
-from palate.study.pages.app import create_app
-from palate.study.store import Chooser, StudyStore
+from palate.study.database import Chooser
+from palate.study.steps import create_app
+from palate.study.store import StudyStore
 
-FOLDER = files("palate.study.pages")
+FOLDER = files("palate.study")
 DOCUMENT = tomllib.loads((FOLDER / "texts.toml").read_text(encoding="utf-8"))
 WORDS: Mapping[str, str] = DOCUMENT["texts"]
 TRAITS = tuple(Trait.model_validate(trait) for trait in DOCUMENT["traits"])
@@ -91,6 +92,6 @@ def served(
     """Serve a study; whatever an application raises is answered as it is to a browser."""
     with closing(StudyStore(study, choose=choose)) as store:
         tokens = store.issue_links() if links else {}
-        app = create_app(store, study, **more)
+        app = create_app(store, **more)
         with TestClient(app, raise_server_exceptions=False, follow_redirects=False) as client:
             yield Served(client, store, study, tokens)

@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
+from pathlib import Path
 
 from palate.runs import VerdictRow
 from palate.study import DIMENSIONS, AnswerRow
+
+
+def written(path: Path, rows: Iterable[AnswerRow]) -> Path:
+    """Write answers as an export has them."""
+    path.write_text("".join(f"{row.model_dump_json()}\n" for row in rows), encoding="utf-8")
+    return path
+
 
 OTHER = {"first": "second", "second": "first", "same": "same", "skip": "skip", "both": "both"}
 

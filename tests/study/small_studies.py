@@ -6,6 +6,8 @@ from pathlib import Path
 
 from palate.records import Message, Part, Slate
 from palate.study import GoldRow, ListEntry, Study, StudyItem, StudyPlan, Trait
+from palate.study.database import AskedEntry, RaterState
+from palate.study.store import StudyStore
 
 RATINGS = {"correctness": (5, 4), "relevance": (3, 3), "helpfulness": (1, 5)}
 """Ratings that a rater may give where nothing is shown."""
@@ -83,3 +85,25 @@ def small_study(
     study = Study(folder, plan, {item.id: item for item in both}, gold)
     study.write()
     return study
+
+
+def state_of(store: StudyStore, arrival: str) -> RaterState:
+    """Return where who arrived under an id stands."""
+    token = store.arrive(arrival)
+    state = None if token is None else store.rater(token)
+    assert state is not None
+    return state
+
+
+def seated(store: StudyStore, arrival: str) -> str:
+    """Return who arrived under an id, once they consented."""
+    rater = state_of(store, arrival).rater
+    store.consent(rater)
+    return rater
+
+
+def asked_at(store: StudyStore, rater: str, position: int) -> AskedEntry:
+    """Return what a rater is asked at a position."""
+    asked = store.entry(rater, position)
+    assert asked is not None
+    return asked

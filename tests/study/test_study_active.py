@@ -16,8 +16,7 @@ from page_studies import WORDS as WORDS_OF_PAGES
 from palate.benchmarks import Dataset
 from palate.embeddings import plain_item
 from palate.errors import ModelError, RunError, UsageError
-from palate.learning import next_question, train
-from palate.learning.personal import Choices, PersonalModel
+from palate.learning import Choices, PersonalModel, next_question, train
 from palate.records import Settings
 from palate.session import Session
 from palate.study.collecting import choose_next

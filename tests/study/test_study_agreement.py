@@ -17,11 +17,19 @@ from palate.errors import DataError, RunError, UsageError
 from palate.records import Outcome
 from palate.runs import ReportedEstimate, Run, Summary, VerdictRow, Verdicts, load, load_all
 from palate.study import AnswerRow
-from palate.study.agreement import Agreement, Figure, Panel, agreement
-from palate.study.agreement.panels import panel
-from palate.study.agreement.quality import BLIND, BY_LAW, RatingDifference, equal_quality
-from palate.study.agreement.scorers import beside_people
-from study.planted_answers import OTHER, answer, check, exchanged, panel_of
+from palate.study.agreement import Agreement, agreement
+from palate.study.panels import (
+    APART,
+    BLIND,
+    BY_LAW,
+    Figure,
+    Panel,
+    RatingDifference,
+    beside_people,
+    equal_quality,
+    panel,
+)
+from study.planted_answers import answer, check, exchanged, panel_of, written
 
 NOTHING = ReportedEstimate(value=None, low=None, high=None, n=0)
 
@@ -43,11 +51,6 @@ def run_of(picks: dict[int, str], scorer: str = "s", context: str = "none") -> R
         accuracy=NOTHING, strict_accuracy=None, bounds=None, ties=0, unscored=0,
     )  # fmt: skip
     return Run(summary, Verdicts(rows))
-
-
-def write(path: Path, rows: list[AnswerRow]) -> Path:
-    path.write_text("".join(f"{row.model_dump_json()}\n" for row in rows), encoding="utf-8")
-    return path
 
 
 def rounded(document: Any) -> Any:
@@ -131,8 +134,15 @@ def test_only_raters_whose_own_checks_were_rated_show_equal_quality() -> None:
     # Twelve find all alike and left before a check; others see their checks and rate nothing else.
     strangers = [row._replace(rater=row.rater + 12) for row in spread(3.0)]
     unseen, checks = equal_quality(spread(0.0), strangers, "relevance", 0.25)
-    assert unseen.finding == "not shown: no interval"
-    assert (unseen.estimate.n, checks.estimate.n) == (0, 0)
+    assert unseen.finding == APART
+    assert (unseen.estimate.n, checks.estimate.n) == (120, 120)
+    assert (unseen.estimate.low, checks.estimate.low) != (None, None)
+    # What is shown apart stays so, and what no margin holds is as it was.
+    apart, _ = equal_quality(spread(0.9), strangers, "relevance", 0.25)
+    near, _ = equal_quality(spread(0.25), strangers, "relevance", 0.25)
+    assert (apart.finding, near.finding) == ("different", "not shown: the value is near the margin")
+    only_checks, of_them = equal_quality([], strangers, "relevance", 0.25)
+    assert (only_checks.finding, of_them.estimate.n) == (BY_LAW, 120)
     # Of six who see and six without a check, the six who see are tested.
     some = [row for row in spread(3.0) if row.rater < 6]
     half, of_checks = equal_quality(spread(0.0), [*some, *strangers], "relevance", 0.25)
@@ -281,7 +291,7 @@ def rows() -> list[AnswerRow]:
 def test_every_figure_is_there_with_and_without_the_excluded(
     rows: list[AnswerRow], tmp_path: Path
 ) -> None:
-    file = write(tmp_path / "answers.jsonl", rows)
+    file = written(tmp_path / "answers.jsonl", rows)
     result = agreement(file, root=tmp_path / "runs")
     summary = result.summary
     assert summary.excluded == 1
@@ -290,7 +300,7 @@ def test_every_figure_is_there_with_and_without_the_excluded(
     ]  # fmt: skip
     kept = [row for row in rows if not row.excluded]
     assert summary.panels == (panel(kept, [], 0.25), panel(rows, [], 0.25))
-    alone = agreement(write(tmp_path / "kept.jsonl", kept), root=None).summary
+    alone = agreement(written(tmp_path / "kept.jsonl", kept), root=None).summary
     assert alone.panels == summary.panels[:1]
     apart = [row.disagreement for row in result.rows]
     assert apart == sorted(apart, key=lambda share: -(share or 0))
@@ -302,7 +312,7 @@ def test_the_result_lies_in_its_folder_and_is_renewed_only_by_other_answers(
     rows: list[AnswerRow], tmp_path: Path
 ) -> None:
     root = tmp_path / "runs"
-    file = write(tmp_path / "answers.jsonl", rows)
+    file = written(tmp_path / "answers.jsonl", rows)
     result = agreement(file, root=root)
     assert result.folder is not None
     assert result.folder.parent == root / "answers" / "agreement"
@@ -310,7 +320,7 @@ def test_the_result_lies_in_its_folder_and_is_renewed_only_by_other_answers(
     assert load(result.folder).rows == result.rows  # type: ignore[attr-defined]
     again = agreement(file, root=root)
     assert again.folder == result.folder
-    other = agreement(write(file, rows[:-1]), root=root)
+    other = agreement(written(file, rows[:-1]), root=root)
     assert other.folder != result.folder
     assert len(load_all(root, Agreement.kind)) == 2
     texts = (result.folder / "rows.jsonl").read_text(encoding="utf-8")
@@ -324,35 +334,29 @@ def test_refusals(rows: list[AnswerRow], tmp_path: Path) -> None:
             agreement(file, margin=margin)
     with pytest.raises(DataError, match="cannot be read"):
         agreement(file, root=None)
-    write(file, [row for row in rows if row.kind == "check"])
+    written(file, [row for row in rows if row.kind == "check"])
     with pytest.raises(UsageError, match="nobody has answered an item yet"):
         agreement(file, root=None)
     again = rows[3].model_copy(update={"again": True})
     for more in ([rows[3]], [rows[-1]], [again, again]):
-        write(file, [*rows, *more])
+        written(file, [*rows, *more])
         with pytest.raises(UsageError, match=r"r0[34] answers item .* 2 times"):
             agreement(file, root=None)
     with pytest.raises(RunError, match="no such folder"):
-        agreement(write(file, rows), [tmp_path / "no-runs"], root=None)
+        agreement(written(file, rows), [tmp_path / "no-runs"], root=None)
 
 
 def test_whoever_is_excluded_in_one_line_is_excluded(rows: list[AnswerRow], tmp_path: Path) -> None:
-    whole = agreement(write(tmp_path / "answers.jsonl", rows), root=None)
+    whole = agreement(written(tmp_path / "answers.jsonl", rows), root=None)
     rows = [*rows[:-1], rows[-1].model_copy(update={"excluded": False})]
-    assert agreement(write(tmp_path / "answers.jsonl", rows), root=None).summary == whole.summary
+    assert agreement(written(tmp_path / "answers.jsonl", rows), root=None).summary == whole.summary
 
 
 def test_where_all_are_excluded_the_second_panel_tells(
     rows: list[AnswerRow], tmp_path: Path
 ) -> None:
     nobody = [row.model_copy(update={"excluded": True}) for row in rows]
-    result = agreement(write(tmp_path / "answers.jsonl", nobody), root=None)
+    result = agreement(written(tmp_path / "answers.jsonl", nobody), root=None)
     empty, everybody = result.summary.panels
     assert (empty.raters, empty.figures, result.rows) == (0, (), ())
     assert everybody == panel(rows, [], 0.25)
-
-
-def test_exchange_of_planted_rows_is_its_own_inverse() -> None:
-    for row in (answer(1, 2, choice="same"), check(0, 1), answer(0, 1, gold="both")):
-        assert exchanged(exchanged(row)) == row
-        assert OTHER[OTHER[row.choice]] == row.choice

@@ -7,9 +7,10 @@ from collections_of_choices import collection, questions
 from palate.benchmarks import Dataset, mirrors
 from palate.session import Session
 from palate.study import StudyItem, Trait, read_study
-from palate.study.agreement.retest import retest_report
+from palate.study.agreement import retest_report
 from palate.study.collecting import choose_next, contract_rows
-from palate.study.store import GivenAnswer, StudyStore
+from palate.study.database import GivenAnswer
+from palate.study.store import StudyStore
 
 AGE = Trait(name="age", question="How old are you?", options=("40", "50"))
 
@@ -25,7 +26,7 @@ def choice(item: StudyItem, likes_long: bool, again: bool) -> GivenAnswer:
 def test_choices_in_the_store_are_rows_and_repeats_tell_of_raters(tmp_path):
     study = collection(questions(90), folder=tmp_path / "study", traits=(AGE,))
     study.write()
-    study = read_study(study.folder)
+    assert read_study(study.folder) == study
     store = StudyStore(study, choose=choose_next(study, Session()))
     for number, (rater, token) in enumerate(sorted(store.issue_links().items())):
         store.consent(rater)

@@ -17,8 +17,7 @@ from palate.data import choice_key, split_of
 from palate.errors import UsageError
 from palate.session import Session
 from palate.study import ListEntry, Study
-from palate.study.collecting import choose_next
-from palate.study.collecting.planning import BETWEEN, MOST_PAIRS, positions
+from palate.study.collecting import BETWEEN, MOST_PAIRS, choose_next, positions
 
 
 def order_of(study: Study) -> list[str]:
@@ -85,21 +84,7 @@ def test_rows_with_the_same_question_are_one_question():
     assert {len(item.users) for item in study.items.values()} == {1, 2}
 
 
-def test_a_written_collection_is_read_again(tmp_path):
-    from dataclasses import replace
-
-    from palate.study import read_study
-
-    study = replace(collection(), folder=tmp_path / "study")
-    study.write()
-    assert read_study(tmp_path / "study") == study
-
-
-@cases(
-    per_rater=st.integers(1, 200),
-    test_share=st.floats(0, 1),
-    again=st.floats(0, 1),
-)
+@cases(per_rater=st.integers(1, 200), test_share=st.floats(0, 1), again=st.floats(0, 1))
 def test_positions_have_the_shares_and_leave_room_between(per_rater, test_share, again):
     try:
         kinds = positions(per_rater, test_share, again)

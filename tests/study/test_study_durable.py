@@ -17,16 +17,17 @@ from pathlib import Path
 
 import pytest
 
+import palate.study.database as databases
 from palate.errors import ResourceError, UsageError
 from palate.files import ENDING
 from palate.records import user_key
 from palate.seeding import canonical_json
 from palate.study import Study, read_study
-from palate.study.store import GivenAnswer, StudyStore, read_answers
-from palate.study.store import database as databases
-from palate.study.store.exchange import rater_lists
-from palate.study.store.forgetting import forget_rater, forget_user
-from study.small_studies import RATINGS, small_study
+from palate.study.answers import rater_lists, read_answers
+from palate.study.database import GivenAnswer
+from palate.study.store import StudyStore, forget_rater, forget_user
+from study.planted_answers import written
+from study.small_studies import RATINGS, seated, small_study, state_of
 
 CHOICES = ("first", "second", "same")
 
@@ -34,12 +35,9 @@ CHOICES = ("first", "second", "same")
 def write(folder: Path, acknowledged: Connection) -> None:
     """Answer all that is open, one answer after the other, and tell of each that is saved."""
     store = StudyStore(read_study(folder))
-    token = store.arrive("a")
-    state = None if token is None else store.rater(token)
-    assert state is not None
-    store.consent(state.rater)
+    rater, state = seated(store, "a"), state_of(store, "a")
     for position in range(state.next_position, state.total):
-        store.save(state.rater, position, GivenAnswer(choice="same"))
+        store.save(rater, position, GivenAnswer(choice="same"))
         acknowledged.send(position)
 
 
@@ -132,8 +130,9 @@ def test_a_killed_writer_loses_nothing_that_it_acknowledged(tmp_path: Path) -> N
 
 
 @contextmanager
-def watched(study: Study) -> Iterator[StudyStore]:
+def watched(folder: Path, *users: str) -> Iterator[tuple[StudyStore, Study]]:
     """Give the store of three raters who answered all, with links and exports."""
+    study = small_study(folder / "study", users=tuple(map(user_key, users)))
     with closing(StudyStore(study)) as store:
         with (study.folder / "links.csv").open("w", encoding="utf-8") as file:
             lines = csv.writer(file, lineterminator="\n")
@@ -150,7 +149,7 @@ def watched(study: Study) -> Iterator[StudyStore]:
         for name, rows in {**exports, "items": rater_lists(study)}.items():
             text = "".join(json.dumps(row) + "\n" for row in rows)
             (study.folder / "exports" / f"{name}.jsonl").write_text(text, encoding="utf-8")
-        yield store
+        yield store, study
 
 
 def files_with(study: Study, canary: str) -> list[str]:
@@ -160,14 +159,12 @@ def files_with(study: Study, canary: str) -> list[str]:
 
 
 def test_of_a_forgotten_rater_no_byte_stays(tmp_path: Path) -> None:
-    study = small_study(tmp_path / "study")
-    with watched(study) as store:
+    with watched(tmp_path) as (store, study):
         # As what a rater gave is of fixed options, a time stands for what is theirs alone.
         canary = "3141.59265"
         store.save("r02", 2, GivenAnswer(choice="second", ratings=RATINGS, seconds=3141.59265))
         store.save("r02", 2, GivenAnswer(choice="same", ratings=RATINGS, seconds=27182.8182))
-        text = "".join(f"{row.model_dump_json()}\n" for row in store.answers())
-        (study.folder / "exports" / "answers.jsonl").write_text(text)
+        export = written(study.folder / "exports" / "answers.jsonl", store.answers())
         before = [row for row in store.answers() if row.rater != "r02"]
         assert [Path(name).name for name in files_with(study, canary)] == ["answers.sqlite-wal"]
         assert len(files_with(study, "27182.8182")) == 2
@@ -175,7 +172,7 @@ def test_of_a_forgotten_rater_no_byte_stays(tmp_path: Path) -> None:
         for trace in (canary, "27182.8182", '"r02"', "r02,"):
             assert files_with(study, trace) == []
         assert store.answers() == before
-        left = (study.folder / "exports" / "answers.jsonl").read_text(encoding="utf-8")
+        left = export.read_text(encoding="utf-8")
         assert left == "".join(f"{row.model_dump_json()}\n" for row in before)
         links = (study.folder / "links.csv").read_text(encoding="utf-8").splitlines()
         assert [line.split(",")[0] for line in links] == ["rater", "r01", "r03"]
@@ -191,8 +188,7 @@ def test_forgetting_says_where_a_reader_keeps_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(databases, "BUSY", 0.2)
-    study = small_study(tmp_path / "study")
-    with watched(study) as store:
+    with watched(tmp_path) as (store, study):
         with closing(sqlite3.connect(study.folder / "answers.sqlite")) as reader:
             reader.execute("BEGIN")
             reader.execute("SELECT * FROM entries").fetchone()
@@ -204,8 +200,7 @@ def test_forgetting_says_where_a_reader_keeps_bytes(
 
 
 def test_of_a_forgotten_user_no_word_stays(tmp_path: Path) -> None:
-    study = small_study(tmp_path / "study", users=(user_key("ana"), user_key("ben")))
-    with watched(study) as store:
+    with watched(tmp_path, "ana", "ben") as (store, study):
         before = store.answers()
         words, others = "Question 0?", "Question 1?"
         assert len(files_with(study, words)) == 2  # items and the exported lists
@@ -222,8 +217,7 @@ def test_of_a_forgotten_user_no_word_stays(tmp_path: Path) -> None:
 
 
 def test_an_export_that_was_killed_leaves_nothing_of_the_forgotten(tmp_path: Path) -> None:
-    study = small_study(tmp_path / "study")
-    with watched(study) as store:
+    with watched(tmp_path) as (store, study):
         left = study.folder / "exports" / f".rows.jsonl.0123456789abcdef{ENDING}"
         left.write_text('{"rater": "r02", "it was killed here')
         store.delete("r02")
@@ -231,8 +225,7 @@ def test_an_export_that_was_killed_leaves_nothing_of_the_forgotten(tmp_path: Pat
 
 
 def test_files_of_others_that_are_forgotten_over_keep_their_other_lines(tmp_path: Path) -> None:
-    study = small_study(tmp_path / "study")
-    with watched(study) as store:
+    with watched(tmp_path) as (store, study):
         text = '\ufeffrater;link\r\n"r01";a\r\n"r02";b\r\n"r020";c\r\nr03;d'
         (study.folder / "links.csv").write_bytes(text.encode())
         other = study.folder / "exports" / "notes.jsonl"
@@ -244,8 +237,7 @@ def test_files_of_others_that_are_forgotten_over_keep_their_other_lines(tmp_path
 
 
 def test_exported_answers_lose_the_rows_of_a_forgotten_user(tmp_path: Path) -> None:
-    study = small_study(tmp_path / "study", users=(user_key("ana"),))
-    with watched(study) as store:
+    with watched(tmp_path, "ana") as (store, study):
         path = study.folder / "exports" / "answers.jsonl"
         path.write_text(exported(store))
         assert len(files_with(study, '"row0"')) == 2  # gold, and the exported answers
@@ -267,8 +259,7 @@ def test_who_was_forgotten_before_the_store_opened_is_not_there(tmp_path: Path) 
 def test_a_user_is_forgotten_by_a_second_try_wherever_the_first_was_killed(
     tmp_path: Path, stop: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    study = small_study(tmp_path / "study", users=(user_key("ana"),))
-    with watched(study) as store:
+    with watched(tmp_path, "ana") as (store, study):
         path, replace = study.folder / "exports" / "answers.jsonl", Path.replace
         path.write_text(exported(store))
         left = iter(range(stop))

@@ -64,22 +64,6 @@ def evaluated(folder: Path, make: Callable[[Study], Rater]) -> dict[str, Any]:
     return {**json.loads(done.stdout), "words": words}
 
 
-def longer(item: StudyItem) -> str:
-    """Take the longer answer, but of a check the right one."""
-    if item.expected:
-        return item.expected
-    return max(("first", "second"), key=lambda side: len(item.answers[side == "second"]))
-
-
-def test_who_picks_the_longer_answer_knows_nobody(tmp_path):
-    document = evaluated(tmp_path, lambda study: longer)
-    assert len(document["runs"]) == len(CONTEXTS)
-    for run in document["runs"]:
-        figure = run["accuracy"]
-        assert (figure["value"], figure["low"], figure["high"]) == (0.5, 0.5, 0.5)
-        assert run["notes"] == ["720 answers of 15 people"]
-
-
 def test_who_knows_four_in_five_is_measured_so(tmp_path):
     def knowing(study: Study) -> Rater:
         draws = random.Random(0)

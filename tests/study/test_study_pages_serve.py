@@ -20,7 +20,7 @@ from page_studies import page_study, served
 from command_line import palate
 from palate.errors import ResourceError
 from palate.study import read_study
-from palate.study.pages.serving import serve_study
+from palate.study.pages import serve_study
 
 
 @pytest.fixture
@@ -81,13 +81,6 @@ def stopped(folder: Path, **more: Any) -> tuple[str, str]:
     return seen[0], seen[1]
 
 
-def test_links_have_the_address_that_raters_see(study):
-    given = "https://people.example.org/tasting/"
-    address, links = stopped(study, url=given, host="0.0.0.0")
-    assert address == given.rstrip("/")
-    assert links.count(f",{given}s/") == 3
-
-
 def test_who_comes_from_a_platform_needs_no_links(study):
     _, links = stopped(study, arrive="PROLIFIC_PID", onward="https://example.org?a=1")
     assert links == "" and not (study / "links.csv").exists()
@@ -129,10 +122,15 @@ def test_no_study_and_a_changed_one_are_one_line(study, tmp_path):
     assert done.returncode == 2 and "changed since it was planned" in done.stderr
 
 
+SERVER = "palate.serve.server"
+
+
 @pytest.mark.parametrize("module", ["fastapi", "markdown_it", "uvicorn"])
 def test_without_the_extra_it_says_what_to_install(study, tmp_path, monkeypatch, module):
     for name in [*sys.modules]:
-        if name.startswith(("palate.study.pages.", "palate.serve.app_server", module)):
+        if name.startswith(
+            ("palate.study.page_", "palate.study.steps", "palate.serve.server", module)
+        ):
             monkeypatch.delitem(sys.modules, name)
     real = builtins.__import__
 
@@ -156,10 +154,12 @@ def test_links_that_cannot_be_written_are_issued_at_the_next_start(study):
     assert stopped(study)[1].count("/s/") == 3
 
 
-def test_a_new_address_stands_in_the_links_and_the_keys_stay(study):
+def test_the_address_that_raters_see_stands_in_the_links_and_the_keys_stay(study):
     _, before = stopped(study)
-    _, after = stopped(study, url="https://people.example.org/tasting")
-    assert after.count(",https://people.example.org/tasting/s/") == 3
+    given = "https://people.example.org/tasting/"
+    address, after = stopped(study, url=given, host="0.0.0.0")
+    assert address == given.rstrip("/")
+    assert after.count(f",{given}s/") == 3
     assert re.findall(r"/s/(.+)", after) == re.findall(r"/s/(.+)", before)
     assert (study / "links.csv").stat().st_mode & 0o777 == 0o600
 

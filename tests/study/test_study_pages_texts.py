@@ -16,7 +16,7 @@ from small_studies import small_item
 from palate.html import UNSAFE
 from palate.records import Message, Part, Slate
 from palate.study import GoldRow, Study, StudyItem
-from palate.study.pages.markdown import rendered
+from palate.study.page_rendering import rendered
 
 TAGS = {
     *("p", "em", "strong", "s", "code", "pre", "ul", "ol", "li", "blockquote", "hr", "br"),
@@ -55,7 +55,7 @@ class Elements(HTMLParser):
 def check_harmless(html: str) -> None:
     elements = Elements(html)
     assert set(elements.tags) <= TAGS, set(elements.tags) - TAGS
-    assert {name for name, _ in elements.attributes} <= {"class", "start", "tabindex"}
+    assert {name for name, _ in elements.attributes} <= {"class", "start", "tabindex", "value"}
     assert not UNSAFE.search(html)
     assert not re.search(r"</\w+[^\w>]", html)
 
@@ -78,6 +78,63 @@ def test_what_people_write_keeps_its_form():
     for part in ("two<br>\nlines" if "<br>" in html else "two<br />\nlines", "<li>a</li>",
                  "<strong>bold</strong>", "<th>a</th>", "<td>2</td>", "<s>no</s>"):  # fmt: skip
         assert part in html
+
+
+class Words(HTMLParser):
+    """What a reader of a page sees, less white space and marks of ASCII."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.text = ""
+        self.feed(html)
+
+    def handle_data(self, data: str) -> None:
+        self.text += "".join(c for c in data if c.isalnum() or not (c.isascii() or c.isspace()))
+
+
+DROPPED = {
+    "cell": "|a|b|\n|-|-|\n|1|2|LOST|",
+    "mark in a cell": "a|b\n-|-\n1|2|\u2705",
+    "code in a cell": "|a|b|\n|-|-|\n|`x||LOST`|2|",
+    "cell in a quote": "> |a|b|\n> |-|-|\n> |1|2|LOST",
+    "cell in a list": "- |a|b|\n  |-|-|\n  |1|2|LOST|",
+    "list": "".join("  " * k + f"- level{k}\n" for k in range(15)),
+    "quotes": "> " * 25 + "LOST",
+    "lists and quotes": "".join("> - " * k + f"a{k}\n\n" for k in range(1, 14)),
+    "very deep": "> " * 500 + "LOST",
+    "very deep list": "".join("  " * k + f"- level{k}\n" for k in range(300)),
+    "language": "```python LOST\nx = 1\n```",
+    "language with tildes": "~~~ LOST\nx\n~~~",
+}
+
+
+@pytest.mark.parametrize("name", DROPPED)
+def test_nothing_that_a_model_is_shown_vanishes_from_a_page(name: str) -> None:
+    # P4: Markdown drops cells beyond the header's, and what is nested deep.
+    html = rendered(DROPPED[name])
+    assert Words(html).text == Words(DROPPED[name].replace("> ", "")).text
+    check_harmless(html)
+
+
+@given(
+    st.text(st.sampled_from("|-`> \n*\t1.#)~abxyz\u00e9")),
+    st.sampled_from(["", "|a|b|\n|-|-|\n|", "- ", "> "]),
+)
+def test_letters_of_any_text_are_on_the_page(text: str, before: str) -> None:
+    letters = [c for c in Words(rendered(before + text)).text if c.isalpha()]
+    assert letters == [c for c in before + text if c.isalpha()]
+
+
+def test_marks_of_ascii_in_cells_stay_and_tables_stay_tables() -> None:
+    assert "?" in rendered("|a|b|\n|-|-|\n|1|2|?|")
+    for text in ("|a|b|\n|-|-|\n|1|2||", "|a|b|\n|-|-|\n|x \\| y|2|", "> |a|b|\n> |-|-|\n> |1|"):
+        assert "<td>" in rendered(text), text
+
+
+def test_lists_bear_their_own_numbers() -> None:
+    # A countdown is no list from 3 to 5.
+    html = rendered("3. c\n2. b\n   1. x\n   7. y\n1. a\n2. z")
+    assert re.findall(r'<li value="(\d+)"', html) == ["3", "2", "1", "7", "1", "2"]
 
 
 GOLD = GoldRow(item="0" * 16, context="profile:5?goldcontext=1", row="goldrowid", chosen="first",

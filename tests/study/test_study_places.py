@@ -18,9 +18,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from palate.errors import UsageError
 from palate.records import user_key
 from palate.study import ListEntry, read_study
-from palate.study.store import GivenAnswer, StudyStore
-from palate.study.store.forgetting import close_raters, forget_user
-from study.small_studies import RATINGS, small_study
+from palate.study.database import GivenAnswer
+from palate.study.store import StudyStore, close_raters, forget_user
+from study.small_studies import RATINGS, asked_at, seated, small_study, state_of
 
 FIRST = GivenAnswer(choice="first", ratings=RATINGS)
 HOLD = 3600
@@ -114,17 +114,11 @@ def test_arrivals_at_once_get_places_of_their_own(tmp_path: Path) -> None:
 def test_a_forgotten_item_is_passed_over(tmp_path: Path) -> None:
     study = small_study(tmp_path / "study", users=(user_key("ana"),))
     with closing(StudyStore(study)) as store:
-        rater = rater_of(store, "a")
-        assert rater is not None
-        store.save(rater, 0, FIRST)
-        before = store.answers()
-        late = rater_of(store, "b")
-        assert late is not None
+        store.save(seated(store, "a"), 0, FIRST)
+        before, late = store.answers(), seated(store, "b")
         assert forget_user(store.database, study.folder, "nobody") == 0
         assert forget_user(store.database, study.folder, "ana") == 2  # an item and its gold
-        asked = store.entry(late, 0)
-        assert asked is not None
-        assert asked.item is None
+        assert asked_at(store, late, 0).item is None
         with pytest.raises(UsageError, match="is not to be answered"):
             store.save(late, 0, FIRST)
         store.save(late, 1, FIRST)
@@ -151,23 +145,16 @@ def test_a_collection_assigns_when_answers_are_saved(tmp_path: Path) -> None:
         db = store.database.connection
         for position in range(3):
             n = db.total_changes
-            asked = store.entry("r01", position)
-            assert asked is not None
+            asked_at(store, "r01", position)
             assert store.entry("r01", position + 1) is None
             assert db.total_changes == n  # a page that is opened changes nothing
             store.save("r01", position, given)
         assert store.entry("r01", 3) is None
-        token = store.arrive("a")
-        assert token is not None
-        state = store.rater(token)
-        assert state is not None
+        state = state_of(store, "a")
         assert (state.answered, state.total, state.finished) == (3, 3, True)
         for position in range(2):
             store.save("r02", position, given)
-        token = store.arrive("b")
-        assert token is not None
-        state = store.rater(token)
-        assert state is not None
+        state = state_of(store, "b")
         assert (state.total, state.finished) == (2, True)
         close_raters(store.database, "r03")
         assert rater_of(store, "d") == "r04"
@@ -186,25 +173,19 @@ def test_a_collection_looks_without_writing_where_what_waited_was_forgotten(tmp_
         return next((entry for entry in listed if entry.item not in met), None)
 
     with closing(StudyStore(study, choose=choose)) as store:
-        rater, token = rater_of(store, "a"), store.arrive("a")
-        assert rater is not None
-        assert token is not None
+        rater = seated(store, "a")
         store.save(rater, 0, given)
         for name in ("ben", "eve"):  # what waits, and what the chooser would take next
             forget_user(store.database, study.folder, name)
         changes = store.database.connection.total_changes
-        state = store.rater(token)
-        assert state is not None
+        state = state_of(store, "a")
         assert (state.finished, state.next_position) == (False, 2)
-        asked = store.entry(rater, 2)
-        assert asked is not None
-        assert asked.entry == listed[3]
+        assert asked_at(store, rater, 2).entry == listed[3]
         assert store.database.connection.total_changes == changes
         store.save(rater, 2, given)
         store.save(rater, 2, given)
         assert [row.item for row in store.answers()] == [listed[0].item, listed[3].item]
-        state = store.rater(token)
-        assert state is not None
+        state = state_of(store, "a")
         assert (state.answered, state.total, state.finished) == (2, 2, True)
 
 
@@ -217,13 +198,10 @@ def test_a_collection_ends_where_all_that_is_left_was_forgotten(tmp_path: Path) 
     with closing(
         StudyStore(study, choose=lambda _, session: dict(enumerate(entries)).get(len(session)))
     ) as store:
-        rater, token = rater_of(store, "a"), store.arrive("a")
-        assert rater is not None
-        assert token is not None
+        rater = seated(store, "a")
         store.save(rater, 0, GivenAnswer(choice="second"))
         forget_user(store.database, study.folder, "ben")
-        state = store.rater(token)
-        assert state is not None
+        state = state_of(store, "a")
         assert (state.total, state.finished) == (1, True)
         with pytest.raises(UsageError, match="not to be answered"):
             store.save(rater, 2, GivenAnswer(choice="second"))
@@ -269,8 +247,7 @@ class Places(RuleBasedStateMachine):
             with pytest.raises(UsageError):
                 self.store.save(rater, 0, FIRST)
         elif not state.finished:
-            asked = self.store.entry(rater, state.next_position)
-            assert asked is not None
+            asked = asked_at(self.store, rater, state.next_position)
             self.store.save(rater, state.next_position, FIRST)
             self.answered.add((rater, asked.entry.item))
 

@@ -15,8 +15,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 from study_drift import answer, answers_of, drifts, repeats
 
 from palate.metrics import Clusters, clustered_mean, group_gap
-from palate.study.agreement import agreement
-from palate.study.agreement.retest import retest_report
+from palate.study.agreement import agreement, retest_report
+from study.planted_answers import written
 
 SWAP = {"first": "second", "second": "first"}
 
@@ -79,9 +79,7 @@ def test_less_than_one_half_is_luck():
 
 @pytest.mark.parametrize(("turning", "finding"), [(20, "found"), (0, "not shown")])
 def test_agreement_finds_drift_of_half_of_the_users_and_none_of_nobody(tmp_path, turning, finding):
-    file = tmp_path / "answers.jsonl"
-    text = "".join(f"{row.model_dump_json()}\n" for row in repeats(0, turning))
-    file.write_text(text, encoding="utf-8")
+    file = written(tmp_path / "answers.jsonl", repeats(0, turning))
     report = agreement(file, root=None).summary.retest
     assert (report.drifted, report.agreement.n, report.n_late) == (finding, 1600, 800)
 

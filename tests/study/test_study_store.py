@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
@@ -13,13 +13,11 @@ import pytest
 
 from palate.errors import DataError, PalateError, ResourceError, RunError, UsageError
 from palate.study import Study, StudyItem, read_study
-from palate.study.pages.serving import write_links
-from palate.study.store import GivenAnswer, StudyStore, read_answers
-from palate.study.store.database import token_of
-from palate.study.store.exchange import rater_lists
-from palate.study.store.forgetting import close_raters, rater_named
-from palate.study.store.rows import progress_of
-from study.small_studies import RATINGS, small_study
+from palate.study.answers import progress_of, rater_lists, read_answers
+from palate.study.database import GivenAnswer, token_of
+from palate.study.pages import write_links
+from palate.study.store import StudyStore, close_raters, rater_named
+from study.small_studies import RATINGS, asked_at, seated, small_study, state_of
 
 FIRST = GivenAnswer(choice="first", ratings=RATINGS, seconds=2.5)
 SAME = GivenAnswer(choice="same", ratings=RATINGS)
@@ -30,23 +28,18 @@ def study(tmp_path: Path) -> Study:
     return small_study(tmp_path / "study")
 
 
-def at_work(store: StudyStore, arrival: str) -> str:
-    token = store.arrive(arrival)
-    assert token is not None
-    state = store.rater(token)
-    assert state is not None
-    store.consent(state.rater)
-    return state.rater
+@pytest.fixture
+def store(study: Study) -> Iterator[StudyStore]:
+    with closing(StudyStore(study)) as opened:
+        yield opened
 
 
-def test_an_answer_is_kept_with_all_that_its_row_says(study: Study) -> None:
-    with closing(StudyStore(study)) as store:
-        rater = at_work(store, "a")
-        store.set_traits(rater, {"age": "under 30"})
-        store.save(rater, 0, FIRST)
-        (row,) = store.answers()
-        asked = store.entry(rater, 0)
-    assert asked is not None
+def test_an_answer_is_kept_with_all_that_its_row_says(store: StudyStore, study: Study) -> None:
+    rater = seated(store, "a")
+    store.set_traits(rater, {"age": "under 30"})
+    store.save(rater, 0, FIRST)
+    (row,) = store.answers()
+    asked = asked_at(store, rater, 0)
     assert isinstance(asked.item, StudyItem)
     assert asked.given == FIRST
     assert (row.rater, row.item, row.choice, row.left) == ("r01", asked.item.id, "first", "first")
@@ -58,61 +51,50 @@ def test_an_answer_is_kept_with_all_that_its_row_says(study: Study) -> None:
     assert read_answers(study) == read_answers(study.folder) == [row]
 
 
-def test_the_writing_connection_is_durable_and_deletes_bytes(study: Study) -> None:
-    with closing(StudyStore(study)) as store:
-        db = store.database.connection
-        read = {
-            name: db.execute(f"PRAGMA {name}").fetchone()[0]
-            for name in ("synchronous", "journal_mode", "secure_delete")
-        }
-        mode = stat.S_IMODE((study.folder / "answers.sqlite").stat().st_mode)
+def test_the_writing_connection_is_durable_and_deletes_bytes(
+    store: StudyStore, study: Study
+) -> None:
+    db = store.database.connection
+    read = {
+        name: db.execute(f"PRAGMA {name}").fetchone()[0]
+        for name in ("synchronous", "journal_mode", "secure_delete")
+    }
+    mode = stat.S_IMODE((study.folder / "answers.sqlite").stat().st_mode)
     assert read == {"synchronous": 2, "journal_mode": "wal", "secure_delete": 1}
     assert mode == 0o600
 
 
-def test_a_repeated_answer_is_one_and_another_a_change(study: Study) -> None:
-    with closing(StudyStore(study)) as store:
-        rater = at_work(store, "a")
-        for given in (FIRST, FIRST, FIRST.model_copy(update={"seconds": 9}), SAME, SAME):
-            store.save(rater, 0, given)
-        (row,) = store.answers()
-        changes = store.database.connection.execute(
-            "SELECT answer ->> 'choice', answer ->> 'seconds' FROM changes"
-        ).fetchall()
+def test_a_repeated_answer_is_one_and_another_a_change(store: StudyStore) -> None:
+    rater = seated(store, "a")
+    for given in (FIRST, FIRST, FIRST.model_copy(update={"seconds": 9}), SAME, SAME):
+        store.save(rater, 0, given)
+    (row,) = store.answers()
+    changes = store.database.connection.execute(
+        "SELECT answer ->> 'choice', answer ->> 'seconds' FROM changes"
+    ).fetchall()
     assert (row.choice, row.changed) == ("same", 1)
     assert changes == [("first", 2.5)]
 
 
-def test_what_may_not_be_answered(study: Study) -> None:
-    with closing(StudyStore(study)) as store:
-        token = store.arrive("a")
-        with pytest.raises(UsageError, match="r01: has not consented"):
-            store.save("r01", 0, FIRST)
-        store.consent("r01")
-        for position in (1, 6, -1):
-            with pytest.raises(UsageError, match="is not to be answered"):
-                store.save("r01", position, FIRST)
-        with pytest.raises(UsageError, match="r09: takes no answers"):
-            store.save("r09", 0, FIRST)
-        with pytest.raises(DataError, match="ratings"):
-            store.save("r01", 0, GivenAnswer(choice="first"))
-        with pytest.raises(DataError, match="age = '12': expected under 30 or 30 or older"):
-            store.set_traits("r01", {"age": "12"})
-        assert token is not None
-        state = store.rater(token)
-        assert state is not None
-        assert (state.answered, state.total, state.next_position) == (0, 6, 0)
-        assert state.traits is None
-        assert store.rater(token + "x") is None
-        assert store.entry("r01", 6) is None
-
-
-def test_two_arrivals_get_two_places_and_one_comes_back(study: Study) -> None:
-    with closing(StudyStore(study)) as store:
-        tokens = [store.arrive(name) for name in ("a", "b", "a", "c", "d")]
-    assert tokens[0] == tokens[2]
-    assert len(set(tokens[:4])) == 3
-    assert tokens[4] is None
+def test_what_may_not_be_answered(store: StudyStore) -> None:
+    state_of(store, "a")
+    with pytest.raises(UsageError, match="r01: has not consented"):
+        store.save("r01", 0, FIRST)
+    store.consent("r01")
+    for position in (1, 6, -1):
+        with pytest.raises(UsageError, match="is not to be answered"):
+            store.save("r01", position, FIRST)
+    with pytest.raises(UsageError, match="r09: takes no answers"):
+        store.save("r09", 0, FIRST)
+    with pytest.raises(DataError, match="ratings"):
+        store.save("r01", 0, GivenAnswer(choice="first"))
+    with pytest.raises(DataError, match="age = '12': expected under 30 or 30 or older"):
+        store.set_traits("r01", {"age": "12"})
+    state = state_of(store, "a")
+    assert (state.answered, state.total, state.next_position) == (0, 6, 0)
+    assert state.traits is None
+    assert store.rater(f"{store.arrive('a')}x") is None
+    assert store.entry("r01", 6) is None
 
 
 def test_links_are_the_same_at_any_time_and_kept_as_hashes(study: Study) -> None:
@@ -133,22 +115,20 @@ def test_links_are_the_same_at_any_time_and_kept_as_hashes(study: Study) -> None
     assert not any(token.encode() in content for token in links.values() for content in files)
 
 
-def test_no_arrival_id_makes_a_link(study: Study) -> None:
-    with closing(StudyStore(study)) as store:
-        links = set(store.issue_links().values())
-        close_raters(store.database, "r03")
-        db = store.database.connection
-        for name in ("r01", "link r01", "link\0r01", "\0r01", "link:r01"):
-            assert token_of(db, "arrival", name) not in links
-        assert store.arrive("link\0r01") not in links
-        assert rater_named(db, "link\0r01") == "r04"
+def test_no_arrival_id_makes_a_link(store: StudyStore) -> None:
+    links = set(store.issue_links().values())
+    close_raters(store.database, "r03")
+    db = store.database.connection
+    for name in ("r01", "link r01", "link\0r01", "\0r01", "link:r01"):
+        assert token_of(db, "arrival", name) not in links
+    assert store.arrive("link\0r01") not in links
+    assert rater_named(db, "link\0r01") == "r04"
 
 
-def test_a_closed_study_issues_no_links(study: Study) -> None:
-    with closing(StudyStore(study)) as store:
-        close_raters(store.database, None)
-        assert store.issue_links() == {}
-        assert store.arrive("a") is None
+def test_a_closed_study_issues_no_links(store: StudyStore) -> None:
+    close_raters(store.database, None)
+    assert store.issue_links() == {}
+    assert store.arrive("a") is None
 
 
 def test_links_are_written_wherever_their_file_is_missing(study: Study) -> None:
@@ -198,22 +178,21 @@ def test_another_plan_is_refused(study: Study, tmp_path: Path) -> None:
         StudyStore(other)
 
 
-def test_a_full_disk_saves_nothing_and_the_store_goes_on(study: Study) -> None:
-    with closing(StudyStore(study)) as store:
-        rater = at_work(store, "a")
-        db = store.database.connection
-        pages = db.execute("PRAGMA page_count").fetchone()[0]
-        db.execute(f"PRAGMA max_page_count = {pages}")
-        flips = 0
-        with pytest.raises(ResourceError, match=r"not saved \(database or disk is full"):
-            for flips in range(2000):  # each is a change, which is kept
-                store.save(rater, 0, (FIRST, SAME)[flips % 2])
-        (row,) = store.answers()
-        assert row.changed == flips - 1
-        assert row.choice == ("first", "same")[(flips - 1) % 2]
-        db.execute("PRAGMA max_page_count = 100000")
-        store.save(rater, 0, (FIRST, SAME)[flips % 2])
-        assert store.answers()[0].changed == flips
+def test_a_full_disk_saves_nothing_and_the_store_goes_on(store: StudyStore) -> None:
+    rater = seated(store, "a")
+    db = store.database.connection
+    pages = db.execute("PRAGMA page_count").fetchone()[0]
+    db.execute(f"PRAGMA max_page_count = {pages}")
+    flips = 0
+    with pytest.raises(ResourceError, match=r"not saved \(database or disk is full"):
+        for flips in range(2000):  # each is a change, which is kept
+            store.save(rater, 0, (FIRST, SAME)[flips % 2])
+    (row,) = store.answers()
+    assert row.changed == flips - 1
+    assert row.choice == ("first", "same")[(flips - 1) % 2]
+    db.execute("PRAGMA max_page_count = 100000")
+    store.save(rater, 0, (FIRST, SAME)[flips % 2])
+    assert store.answers()[0].changed == flips
 
 
 WRITES = ("INSERT", "UPDATE", "DELETE")
@@ -230,21 +209,20 @@ STEPS: dict[str, Callable[[StudyStore], object]] = {
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_of_a_step_that_the_disk_ends_nothing_is_kept(step: str, study: Study) -> None:
-    with closing(StudyStore(study)) as store:
-        store.save(at_work(store, "a"), 0, FIRST)
-        db = store.database.connection
-        before = list(db.iterdump())
-        writes = [f"{what} ON main.{table}" for what in WRITES for table in ("raters", "entries")]
-        for k, write in enumerate(writes):  # ends the transaction, as a full disk does
-            stop = "BEGIN SELECT RAISE(ROLLBACK, 'no room'); END"
-            db.execute(f"CREATE TEMP TRIGGER stop{k} AFTER {write} {stop}")
-        with pytest.raises(PalateError, match=r"not saved \(no room"):
-            STEPS[step](store)
-        assert list(db.iterdump()) == before
-        for k in range(len(writes)):
-            db.execute(f"DROP TRIGGER stop{k}")
+def test_of_a_step_that_the_disk_ends_nothing_is_kept(step: str, store: StudyStore) -> None:
+    store.save(seated(store, "a"), 0, FIRST)
+    db = store.database.connection
+    before = list(db.iterdump())
+    writes = [f"{what} ON main.{table}" for what in WRITES for table in ("raters", "entries")]
+    for k, write in enumerate(writes):  # ends the transaction, as a full disk does
+        stop = "BEGIN SELECT RAISE(ROLLBACK, 'no room'); END"
+        db.execute(f"CREATE TEMP TRIGGER stop{k} AFTER {write} {stop}")
+    with pytest.raises(PalateError, match=r"not saved \(no room"):
         STEPS[step](store)
+    assert list(db.iterdump()) == before
+    for k in range(len(writes)):
+        db.execute(f"DROP TRIGGER stop{k}")
+    STEPS[step](store)
 
 
 def test_readers_write_nothing(study: Study) -> None:
@@ -252,7 +230,7 @@ def test_readers_write_nothing(study: Study) -> None:
     assert len(list(rater_lists(study))) == 18
     assert not (study.folder / "answers.sqlite").exists()
     with closing(StudyStore(study)) as store:
-        at_work(store, "a")
+        seated(store, "a")
     before = (study.folder / "answers.sqlite").read_bytes()
     read_answers(study)
     assert (study.folder / "answers.sqlite").read_bytes() == before

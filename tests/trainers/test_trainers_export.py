@@ -29,6 +29,13 @@ HUB = "ORG/MODEL?max_tokens=64"
 TRAINERS = ("trl", "verl", "openrlhf")
 
 
+def made(
+    folder: Path, to: str = "trl", data: Any = "tasting", policy: str = HUB, **told: Any
+) -> Any:
+    """Export to a folder, with rewards by length unless another scorer is named."""
+    return export(data, policy, told.pop("scorer", "longest"), to=to, output=folder, **told)
+
+
 def lines(path: Path) -> list[dict[str, Any]]:
     with path.open(encoding="utf-8") as file:
         return [json.loads(line) for line in file]
@@ -39,17 +46,15 @@ def test_a_folder_holds_what_its_readme_lists_and_no_key(
     trainer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(*next(iter(KEY.items())))
-    made = export(
-        "tasting", HUB, "longest", to=trainer, output=tmp_path / "out", key_env="EXPORT_TEST_KEY"
-    )
-    assert (made.train_users, made.held_out_users) == (22, 10)
-    assert made.train_rows + made.held_out_rows == 96
+    exported = made(tmp_path / "out", trainer, key_env="EXPORT_TEST_KEY")
+    assert (exported.train_users, exported.held_out_users) == (22, 10)
+    assert exported.train_rows + exported.held_out_rows == 96
     there = {path.name: path for path in (tmp_path / "out").iterdir()}
     readme = there["README.md"].read_text(encoding="utf-8")
     table = readme[readme.index("| file |") :]
     listed = re.findall(r"`([\w.]+)`(?=,| \|)", table[: table.index("\n\n")])
     assert {*listed, "README.md"} == set(there)
-    assert made.serve in readme and made.start in readme and "EXPORT_TEST_KEY" in readme
+    assert exported.serve in readme and exported.start in readme and "EXPORT_TEST_KEY" in readme
     for path in there.values():
         assert b"s3cr3t" not in path.read_bytes()
         if path.suffix == ".py":
@@ -63,15 +68,7 @@ def test_a_folder_holds_what_its_readme_lists_and_no_key(
 
 def test_prompts_are_those_of_best_of_n_and_no_user_is_in_both_files(tmp_path: Path) -> None:
     data = palate.load_benchmark("tasting")
-    export(
-        data,
-        HUB,
-        "longest",
-        to="trl",
-        output=tmp_path / "out",
-        policy_context="profile:2",
-        held_out=5,
-    )
+    made(tmp_path / "out", data=data, policy_context="profile:2", held_out=5)
     train, held_out = (lines(tmp_path / "out" / f"{name}.jsonl") for name in ("train", "heldout"))
     from palate.contexts import build_context
     from palate.records import Settings
@@ -98,14 +95,14 @@ def test_prompts_are_those_of_best_of_n_and_no_user_is_in_both_files(tmp_path: P
 def test_updates_are_counted_and_held_out_users_are_looked_at(
     trainer: str, held_out: int, updates: str | None, every: str | None, tmp_path: Path
 ) -> None:
-    made = export("tasting", HUB, "longest", to=trainer, output=tmp_path / "out", held_out=held_out)
+    exported = made(tmp_path / "out", trainer, held_out=held_out)
     readme = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
     if updates is None:
-        assert made.updates is None
+        assert exported.updates is None
         script = (tmp_path / "out" / "train.py").read_text()
         assert '"eval_steps": 0.2,' in script  # of all steps, however few they are
         return
-    assert made.updates is not None and made.updates.startswith(updates)
+    assert exported.updates is not None and exported.updates.startswith(updates)
     assert updates.partition(";")[0] in readme
     if every is not None:
         script = (tmp_path / "out" / "start.sh").read_text()
@@ -118,8 +115,8 @@ def test_a_file_is_served_by_its_path(tmp_path: Path) -> None:
         json.dumps({"id": f"{user}{k}", "user_id": user, "question": f"Wine {k}?"}) + "\n"
         for user in "abc" for k in range(2)
     ))  # fmt: skip
-    made = export(file, HUB, "longest", to="trl", output=tmp_path / "out", held_out=1)
-    assert shlex.split(made.serve)[-2:] == ["-b", str(file)]
+    serve = made(tmp_path / "out", data=file, held_out=1).serve
+    assert shlex.split(serve)[-2:] == ["-b", str(file)]
 
 
 def test_no_two_scorers_share_the_name_of_a_run(tmp_path: Path) -> None:
@@ -127,7 +124,7 @@ def test_no_two_scorers_share_the_name_of_a_run(tmp_path: Path) -> None:
     for k, (scorer, scale) in enumerate(
         [("longest", (0.0, 1.0)), ("shortest", (0.0, 1.0)), ("longest", (3.0, 2.0))]
     ):
-        export("tasting", HUB, scorer, to="verl", output=tmp_path / str(k), scale=scale)
+        made(tmp_path / str(k), "verl", scorer=scorer, scale=scale)
         settings = (tmp_path / str(k) / "overrides.txt").read_text()
         (name,) = re.findall(r"^trainer.experiment_name=(.*)$", settings, re.MULTILINE)
         assert name.startswith(f"{scorer}-none-")
@@ -150,12 +147,10 @@ def test_a_text_that_spells_a_token_of_the_policy_is_broken(policy: str, tmp_pat
         {"id": user, "user_id": user, "question": f"Is <|im_end|> {user} <image>?"}
         for user in ("ann", "bob")
     ])  # fmt: skip
-    made = export(
-        data, policy, "longest", to="openrlhf", output=tmp_path / "o", held_out=1, data_words=()
-    )
+    serve = made(tmp_path / "o", "openrlhf", data, policy, held_out=1, data_words=()).serve
     (row,) = lines(tmp_path / "o" / "train.jsonl")
     assert row["prompt"][0]["content"] == f"Is <\u200b|im_end|> {row['row']} <\u200bimage>?"
-    assert made.serve.endswith("--end-of-turn '<|im_end|>'")
+    assert serve.endswith("--end-of-turn '<|im_end|>'")
 
 
 WRONG = [
@@ -184,24 +179,17 @@ WRONG = [
 def test_what_is_wrong_is_named_and_nothing_is_written(
     given: dict[str, Any], says: str, tmp_path: Path
 ) -> None:
-    told: dict[str, Any] = {"policy": HUB, "scorer": "longest", **given}
     with pytest.raises(UsageError) as caught:
-        export("tasting", to="trl", output=tmp_path / "out", **told)
+        made(tmp_path / "out", **given)
     assert says in str(caught.value) and "secret" not in str(caught.value)
     assert not list(tmp_path.iterdir())
 
 
 def test_a_policy_without_a_template_or_room_is_refused(tiny: Any, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no chat template"):
-        export("tasting", tiny.encoder("Bert", None), "longest", to="trl", output=tmp_path / "out")
+        made(tmp_path / "out", policy=tiny.encoder("Bert", None))
     with pytest.raises(UsageError, match=r"leaves no room for max_tokens=1000 in a window of 1024"):
-        export(
-            "tasting",
-            f"{tiny.model()}?max_tokens=1000",
-            "longest",
-            to="trl",
-            output=tmp_path / "out",
-        )
+        made(tmp_path / "out", policy=f"{tiny.model()}?max_tokens=1000")
     assert not list(tmp_path.iterdir())
 
 
@@ -278,9 +266,8 @@ def test_a_reward_file_asks_again_and_never_makes_a_number_of_a_failure(
 ) -> None:
     handler, url = server
     for trainer in TRAINERS:
-        export("tasting", HUB, "longest", to=trainer, output=tmp_path / trainer, url=url,
-               scale=(2.0, 4.0),
-               key_env="EXPORT_TEST_KEY")  # fmt: skip
+        told = {"url": url, "scale": (2.0, 4.0), "key_env": "EXPORT_TEST_KEY"}
+        made(tmp_path / trainer, trainer, **told)
     monkeypatch.delenv("EXPORT_TEST_KEY", raising=False)
     with pytest.raises(RuntimeError, match="set EXPORT_TEST_KEY to the token"):
         module(tmp_path / "trl" / "reward.py")
@@ -330,9 +317,9 @@ def test_a_reward_file_asks_again_and_never_makes_a_number_of_a_failure(
     for exported in (trl, verl, openrlhf):
         exported.PATIENCE_S = 0
     handler.replies[:] = [(503, {})] * 3
-    with pytest.raises(TimeoutError, match="503"):
-        trl.palate_reward(["a"], ["r"])
-    with pytest.raises(TimeoutError, match="503"):
-        verl_score()
-    with pytest.raises(TimeoutError, match="503"):
-        openrlhf.reward_func(["pa"], ["p"], ["r"])
+    for ask in (
+        lambda: trl.palate_reward(["a"], ["r"]), verl_score,
+        lambda: openrlhf.reward_func(["pa"], ["p"], ["r"]),
+    ):  # fmt: skip
+        with pytest.raises(TimeoutError, match="503"):
+            ask()

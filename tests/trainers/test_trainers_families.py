@@ -12,15 +12,14 @@ from ppo_runs import small
 import palate
 from mark_families import FAMILIES
 from palate.answers import build_policy
-from palate.engines import Reader
-from palate.engines.local import LocalModel
+from palate.engines import LocalModel, Reader
 from palate.errors import UsageError
 from palate.models import resolve
 from palate.records import Message, Settings
 from palate.session import default_session
 from palate.specs import Reference
 from palate.trainers.algorithms import build_trainer
-from palate.trainers.reward_function import TrainingReward
+from palate.trainers.answers import TrainingReward
 from palate.trainers.training import ask_as_measured, load_policy
 
 BY_NAME = {family.name: family for family in FAMILIES}
@@ -42,7 +41,7 @@ def test_ppo_best_of_n_decode_and_trl_end_an_answer_at_the_same_tokens(tiny, tmp
             lambda **_: [0.0], tmp_path,
         )  # fmt: skip
         reader = Reader(reference, Settings(device="cpu"))
-        local = LocalModel(reference, "causal", reader.settings, reader=reader)
+        local = LocalModel(reader, "causal")
         assert set(trainer.eos_token_ids) == reader.ends == local.ends, family.name
         assert tokens(reader, local.ends) == family.ends, family.name
         assert set(local.model.generation_config.eos_token_id) == local.ends

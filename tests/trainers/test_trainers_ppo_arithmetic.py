@@ -10,15 +10,16 @@ import torch
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from palate.trainers.algorithms.advantages import (
+from palate.trainers.ppo_arithmetic import (
     VARIANCE_FLOOR,
     adapted_kl_coefficient,
     gae,
+    policy_loss,
     scored_mask,
     token_rewards,
+    value_loss,
     whiten,
 )
-from palate.trainers.algorithms.losses import policy_loss, value_loss
 
 SHARES = (0.0, 0.5, 0.95, 1.0)
 

@@ -14,7 +14,7 @@ import pytest
 import torch
 from ppo_runs import GOLD, World, looked_up, same_weights, small
 
-from palate.learning.recipes import Lora
+from palate.learning import Lora
 from palate.trainers.algorithms import last_checkpoint
 
 pytest.importorskip("trl")

@@ -12,7 +12,7 @@ import torch
 from ppo_runs import GOLD, USERS, World, looked_up, same_weights, small
 
 from palate.errors import ModelError, UsageError
-from palate.learning.recipes import Lora
+from palate.learning import Lora
 from palate.trainers.algorithms import (
     ALGORITHMS,
     Algorithm,
@@ -23,14 +23,14 @@ from palate.trainers.algorithms import (
 
 pytest.importorskip("trl")
 
-from palate.trainers.algorithms.trainer import PPOConfig
-from palate.trainers.algorithms.trl_hooks import (
+from palate.trainers.ppo_trainer import PPOConfig
+from palate.trainers.trl_hooks import (
     Rollout,
+    ValueHead,
     fused_head,
     head_reads_answers_alone,
     refuse_untested,
 )
-from palate.trainers.algorithms.value_head import ValueHead
 
 
 @pytest.fixture(scope="module")
@@ -213,16 +213,6 @@ def test_an_untested_trl_is_refused_in_one_line(
     built(world, small(algorithm="rloo"), tmp_path)  # it uses nothing private
 
 
-def test_a_policy_from_nowhere_has_no_reference(world: World, tmp_path: Path) -> None:
-    model, tokenizer = world.load()
-    model.config._name_or_path = ""
-    rows, reward = [{"prompt": "ann", "user": "ann"}], looked_up(GOLD)
-    with pytest.raises(UsageError, match="no reference to measure KL from"):
-        build_trainer(small(), model, tokenizer, rows, reward, tmp_path)
-    trainer = build_trainer(small(kl_coefficient=0.0), model, tokenizer, rows, reward, tmp_path)
-    assert trainer.ref_model is None
-
-
 @pytest.mark.parametrize(
     ("told", "says"),
     [
@@ -233,6 +223,8 @@ def test_a_policy_from_nowhere_has_no_reference(world: World, tmp_path: Path) ->
         ({"clip_range": 0.0}, "clip_range"),
         ({"kl_target": 1.0, "algorithm": "rloo"}, "kl_target"),
         ({"save_every": 0}, "save_every"),
+        ({"gae_lambda": 1.5}, "gae_lambda=1.5: expected 0 to 1"),
+        ({"kl_target": 2.0, "kl_coefficient": 0.0}, "beside a kl_coefficient above 0"),
     ],
 )
 def test_impossible_recipes_are_refused(told: dict[str, Any], says: str) -> None:
@@ -240,21 +232,9 @@ def test_impossible_recipes_are_refused(told: dict[str, Any], says: str) -> None
         small(**told)
 
 
-@pytest.mark.parametrize(
-    ("told", "says"),
-    [
-        ({"loss_type": "grpo"}, "loss_type='grpo' is GRPO's own"),
-        ({"scale_rewards": "batch"}, "scale_rewards"),
-        ({"gae_lambda": 1.5}, "gae_lambda=1.5: expected 0 to 1"),
-        ({"kl_target": 2.0}, "beside a beta above 0"),
-        ({"per_device_train_batch_size": 1}, "1 answer an update"),
-    ],
-)
-def test_options_that_ppo_does_not_read_are_refused(
-    tmp_path: Path, told: dict[str, Any], says: str
-) -> None:
-    with pytest.raises(UsageError, match=says):
-        PPOConfig(str(tmp_path), use_cpu=True, bf16=False, **told)
+def test_one_answer_an_update_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="1 answer an update"):
+        PPOConfig(str(tmp_path), use_cpu=True, bf16=False, per_device_train_batch_size=1)
 
 
 @pytest.mark.parametrize("sizes", [(1, 3), (3, 1), (8, 2)])

@@ -12,9 +12,9 @@ import numpy as np
 import torch
 import transformers
 
+from measures import Planted
 from palate.benchmarks import Dataset
 from palate.guidance import Reading
-from palate.quality import QualityScore
 from palate.records import Gold, Question, ScorerInfo, Scores, Settings, user_key
 from palate.session import Session
 from palate.specs import Reference
@@ -133,17 +133,9 @@ def share_of(user: str, text: str) -> float:
     return sum(f" {word}" in LIKES[user] for word in words) / max(1, len(words))
 
 
-class LikedWords:
-    """The share of an answer's words that its user likes."""
-
-    spec, fingerprint, needs, surrogate, details = "liked", "liked", (), False, {}
-
-    def check(self, rows):
-        pass
-
-    def rate(self, items):
-        for k, item in enumerate(items):
-            yield k, QualityScore(value=share_of(item.question.gold.reference, item.response))
+def liked_words() -> Planted:
+    """Return a measure: the share of an answer's words that its user likes."""
+    return Planted("liked", lambda question, text: share_of(question.gold.reference, text))
 
 
 def dataset() -> Dataset:

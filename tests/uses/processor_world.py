@@ -10,7 +10,7 @@ import torch
 import transformers
 
 from palate.guidance import CandidateRows, Candidates, FusedRows, GuidedRow, Writing, write
-from palate.records import Settings, Slate
+from palate.records import Message, Settings, Slate
 from palate.scorers import build_scorer
 from palate.specs import Reference
 from palate.uses.logits_processor import guidance
@@ -74,16 +74,10 @@ class World:
         policy = self.session.model_of(self.lm.reader, "causal")
         guide = built.prefix_guide() if isinstance(law, Candidates) else built.token_guide()
         kind: Any = CandidateRows if isinstance(law, Candidates) else FusedRows
-        slates = [
-            Slate.model_validate(
-                {
-                    "question": [{"role": "user", "content": text}],
-                    "candidates": [""],
-                    "user": user,
-                }
-            )
-            for text, user in zip(QUESTIONS, users, strict=True)
-        ]
+        slates = []
+        for text, user in zip(QUESTIONS, users, strict=True):
+            question = (Message(role="user", content=text),)
+            slates.append(Slate(question=question, candidates=("",), user=user))
         prompts = [self.lm.reader.template.prompt(slate.question) for slate in slates]
         rows = [
             GuidedRow(ids, guide.read(slate, LENGTH), k)

@@ -15,7 +15,7 @@ from processor_world import F32, LENGTH, QUESTIONS, World, causal, until_end
 import palate
 import policies
 from palate.errors import UsageError
-from palate.guidance import PRESETS, Candidates, rows_of
+from palate.guidance import PRESETS, Candidates
 from palate.records import user_key
 from palate.scorers import build_scorer
 from tiny import ENDS_WITH_EOS
@@ -257,11 +257,6 @@ def test_what_cannot_be_is_said_in_one_line(world: World, tiny: Any) -> None:
         with pytest.raises(palate.PalateError) as caught:
             world.guidance(**given)
         assert says in str(caught.value) and "\n" not in str(caught.value)
-
-
-def test_a_prompt_of_the_padding_token_alone_is_as_wide_as_the_others() -> None:
-    rows = rows_of([[0, 0, 7], [3, 4, 8]], [[0], [3, 4]])
-    assert [row.response for row in rows] == [[7], [8]]
 
 
 def test_rows_of_other_prompts_are_refused(world: World) -> None:

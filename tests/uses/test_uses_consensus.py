@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from palate.benchmarks import Dataset
 from palate.records import PreferencePair
-from palate.uses.learning_curve.consensus import majority_of_others
+from palate.uses.learning_curve import majority_of_others
 
 
 def vote(k: int, user: str, first: bool, question: str = "tea?") -> PreferencePair:

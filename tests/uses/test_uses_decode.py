@@ -14,14 +14,14 @@ from palate.answers import Guidance, Sample, build_policy
 from palate.benchmarks import Dataset
 from palate.errors import RunError, UsageError
 from palate.guidance import PRESETS, build_methods
-from palate.learning.p_dpo import STATE
-from palate.learning.personal import UserStates
+from palate.learning import STATE, UserStates
 from palate.records import Settings, user_key
 from palate.runs import load
 from palate.scorers import ScorerInContext
 from palate.session import Session
-from palate.uses.decode import DecodeResult, decode
-from palate.uses.decode.cells import thresholds
+from palate.uses.decode import decode
+from palate.uses.decode_result import DecodeResult
+from palate.uses.guides import thresholds
 from policies import untrained
 from tiny import ENDS_WITH_EOS
 
@@ -172,14 +172,9 @@ def test_a_threshold_is_of_other_questions():
 
 
 def test_a_text_comes_before_a_state_where_both_have_a_stranger():
-    own, state, text = (
-        ScorerInContext(*names)
-        for names in (
-            ("personal:./m", "profile:2"),
-            ("personal:./m?state=stranger", "profile:2"),
-            ("personal:./m", "profile:2?of=stranger"),
-        )
-    )
+    own = ScorerInContext("personal:./m", "profile:2")
+    state = ScorerInContext("personal:./m?state=stranger", "profile:2")
+    text = ScorerInContext("personal:./m", "profile:2?of=stranger")
     assert own.strangers([own, state]) == [state]
     assert own.strangers([own, state, text]) == [text]
     assert own.nothing.strangers([own, state, text]) == []

@@ -17,7 +17,7 @@ from palate.records import Gold, Question, Settings
 from palate.session import Session
 from palate.stores import Documents
 from palate.uses.decode import decode
-from palate.uses.decode.guided_policy import ROWS
+from palate.uses.guides import ROWS
 
 QUESTIONS, N, TOKENS = 7, 6, 5
 WIDTH = ROWS // N

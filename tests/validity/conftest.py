@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from planted_scorers import Hazy, True_, world
+from planted_scorers import Hazy, truth, world
 
 from pairs import register
-from palate.evaluation import evaluate
+from palate.comparison import evaluate
 from palate.uses.best_of_n import best_of_n
 
 
@@ -19,8 +19,8 @@ def planted(tmp_path, monkeypatch):
         kinds = {f"hazy{k}": Hazy(f"hazy{k}", 0.02 * 1.3**k) for k in range(n)}
         register(monkeypatch, **kinds)
         pairs, samples = world(n_rows, seed)
-        runs = [evaluate(pairs, one, name=name, root=root) for name, one in kinds.items()]
+        runs = [evaluate(pairs, one, "none", name=name, root=root) for name, one in kinds.items()]
         names = list(kinds)[some]
-        return runs, best_of_n(pairs, samples, names, qualities=[True_()], root=root, **options)
+        return runs, best_of_n(pairs, samples, names, qualities=[truth()], root=root, **options)
 
     return make

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from measures import Planted
 from palate.answers import Sample, Samples
 from palate.benchmarks import Dataset
-from palate.quality import QualityScore
 from palate.records import PreferencePair, ScorerInfo, Scores
 from palate.seeding import rng
 from palate.uses import Downstream, DownstreamQuality, RowFigures
@@ -30,15 +30,9 @@ class Hazy:
             yield k, Scores(values=tuple(values))
 
 
-class True_:  # noqa: N801 - the truth
-    spec, fingerprint, needs, surrogate, details = "truth", "truth", (), False, {}
-
-    def check(self, pairs):
-        pass
-
-    def rate(self, items):
-        for k, item in enumerate(items):
-            yield k, QualityScore(value=QUALITIES[item.response])
+def truth() -> Planted:
+    """Return a measure of quality that knows it."""
+    return Planted("truth", lambda question, text: QUALITIES[text])
 
 
 def world(n_rows: int, seed: int = 0) -> tuple[Dataset, Samples]:
@@ -57,24 +51,7 @@ def world(n_rows: int, seed: int = 0) -> tuple[Dataset, Samples]:
 
 
 def quality_of(values, benchmark="b", quality="q", users=(), questions=(), **more) -> Downstream:
-    of = DownstreamQuality(
-        benchmark=benchmark,
-        policy="p",
-        quality=quality,
-        surrogate=False,
-        answers="best of 4",
-        rated="the picks",
-        k=4,
-        n_samples=8,
-    )
-    return Downstream(
-        **{
-            "kind": "best-of-n",
-            "of": of,
-            "samples": "s",
-            "values": values,
-            "rows": {},
-            "figures": RowFigures(users, questions),
-            **more,
-        }
-    )
+    named = {"benchmark": benchmark, "policy": "p", "quality": quality, "surrogate": False}
+    of = DownstreamQuality(**named, answers="best of 4", rated="the picks", k=4, n_samples=8)
+    fields = {"kind": "best-of-n", "of": of, "samples": "s", "values": values, "rows": {}}
+    return Downstream(**{**fields, "figures": RowFigures(users, questions), **more})

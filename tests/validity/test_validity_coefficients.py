@@ -10,12 +10,12 @@ from planted_scorers import quality_of
 
 from palate import metrics
 from palate.benchmarks import load_benchmark
+from palate.comparison import evaluate
 from palate.errors import ComparisonError, UsageError
-from palate.evaluation import evaluate
-from palate.metrics.ranks import reliability
+from palate.metrics import reliability
 from palate.records import ScorerInfo, Scores
-from palate.reports.kinds.validity import tables as validity_tables
-from palate.reports.plot import plot
+from palate.reports.contents import plot
+from palate.reports.validity import tables as validity_tables
 from palate.runs import Run
 from palate.validity import METRICS, Validity, validity
 from palate.validity.coefficients import compare_coefficients
@@ -31,8 +31,8 @@ def test_the_reliabilities_are_those_of_the_rows(planted):
     rows = metrics.Clusters.of(verdicts.users, questions=questions)
     assert one.reliability == reliability(values, rows)
     picked = best.expected[:, :, 1]
-    assert best.questions == questions
-    rows = metrics.Clusters.of(best.users, questions=best.questions)
+    assert best.figures.questions == questions
+    rows = metrics.Clusters.of(best.figures.users, questions=questions)
     expected = reliability(picked, rows)
     assert one.downstream_reliability.value == pytest.approx(expected.value)
     assert one.downstream_reliability.low == pytest.approx(expected.low)

@@ -8,15 +8,13 @@ import numpy as np
 import pytest
 from planted_scorers import quality_of
 
-from palate.metrics import Clusters, holm
-from palate.metrics.ranks import agreement_difference
-from palate.reports.kinds.validity import tables as validity_tables
+from palate.metrics import Clusters, agreement_difference, holm
+from palate.reports.validity import tables as validity_tables
 from palate.runs import Run
 from palate.uses import Downstream
 from palate.validity import METRICS, validity
-from palate.validity.differences import COMPARED, compared, differences_of
-from palate.validity.matching import MatchedMetric, MetricColumn, match
-from palate.validity.metric_values import UnitValues
+from palate.validity.coefficients import COMPARED, compared, differences_of
+from palate.validity.metric_values import MatchedMetric, MetricColumn, UnitValues, match
 
 NAMES = [(f"s{k}", "none") for k in range(8)]
 ROWS = Clusters.of(range(10))
@@ -116,7 +114,7 @@ def test_the_first_measure_of_quality_alone(planted):
 
 
 def test_differences_stand_below_the_measure_they_are_of() -> None:
-    from palate.reports.kinds.validity import difference_table
+    from palate.reports.validity import difference_table
 
     first, second = metric_of("b", "accuracy"), metric_of("b", "gain")
     (difference,) = differences_of(compared([first, second]))

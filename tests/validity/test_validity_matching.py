@@ -9,16 +9,15 @@ import numpy as np
 import pytest
 from planted_scorers import Hazy, quality_of, world
 
+from palate.comparison import evaluate
 from palate.errors import ComparisonError
-from palate.evaluation import evaluate
 from palate.metrics import Clusters
 from palate.records import Scores
-from palate.reports.kinds.validity import tables as validity_tables
+from palate.reports.validity import tables as validity_tables
 from palate.runs import Run
 from palate.uses import RowFigures
 from palate.validity import validity
-from palate.validity.matching import MetricColumn, match
-from palate.validity.metric_values import UnitValues
+from palate.validity.metric_values import MetricColumn, UnitValues, match
 
 
 def renamed(best, name):
@@ -86,7 +85,7 @@ def test_all_are_held_to_the_rows_that_all_scored(planted):
                 yield k, found if k % 4 else Scores(values=(None, None))
 
     pairs, _ = world(40)
-    half = evaluate(pairs, Silent("hazy2", 0.0), name="hazy2", root=None)
+    half = evaluate(pairs, Silent("hazy2", 0.0), "none", name="hazy2", root=None)
     found = validity([*runs[:2], half, best], metrics=["accuracy"], root=None)
     (one,) = found.summary.coefficients
     kept = ~np.isnan(half.verdicts.values)
@@ -120,10 +119,7 @@ def test_contrasts_are_over_couples() -> None:
     expected = values["other", "none"].reshape(-1, 2).mean(axis=1)[rated]
     assert table.scorers == tuple(names)
     assert table.values == pytest.approx(np.stack([expected, np.full(19, 0.5)], axis=1))
-    assert table.figures == {
-        names[0]: pytest.approx(expected.mean()),
-        names[1]: pytest.approx(0.5),
-    }
+    assert table.figures == {names[0]: pytest.approx(expected.mean()), names[1]: pytest.approx(0.5)}
     # Two couples share a question.
     assert table.clusters.couples
     assert table.clusters.items is not None

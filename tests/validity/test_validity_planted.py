@@ -2,7 +2,7 @@
 
 import pytest
 
-from palate.reports.kinds.validity import tables as validity_tables
+from palate.reports.validity import tables as validity_tables
 from palate.validity import Validity, validity
 
 

@@ -130,11 +130,7 @@ def test_another_model_is_told_with_both_folders(planted, tmp_path):
 def test_a_folder_that_lacks_a_side_is_one_line(planted, tmp_path):
     runs, best = planted(3, n_rows=40, root=tmp_path)
     name = runs[0].folder.parent
-    one_line(
-        validity,
-        name,
-        match=f"policy-accuracy or ppo at or under {name}; make one with",
-    )
+    one_line(validity, name, match=f"policy-accuracy or ppo at or under {name}; make one with")
     one_line(validity, best.folder, match=f"no finished run at or under {best.folder}; make one")
     one_line(validity, tmp_path / "none", match="no such folder", error=RunError)
     scores = best.folder.parent.parent / "scores"

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from palate.benchmarks.benchmark import LoadOptions
-from palate.data import LayoutOptions, LoadedRows, choice_key, collect, read_file, split_of
-from palate.data.rows import read_identifier
+from palate.data import (
+    Account,
+    FileReading,
+    LayoutOptions,
+    LoadedRows,
+    LoadOptions,
+    choice_key,
+    collect,
+    read_file,
+    read_identifier,
+    split_of,
+)
 from palate.errors import BenchmarkError, DataError
 from palate.records import normal_form
 
@@ -73,14 +83,14 @@ def load_ballots(
         ballots[name] = entry
     in_order = (ballots[name] for name in sorted(ballots))
     rows = ((number, row) for ballot, number in in_order for row in ballot_rows(ballot))
-    undated = options.order_as_in_file
-    return collect(chain(bad, rows), str(file), "all", skip_bad_rows=True, order_as_in_file=undated)
+    account = Account(str(file), "its own", {name: name for name in columns})
+    return collect(chain(bad, rows), account, "all", replace(options, skip_bad_rows=True))
 
 
 def read_lines(file: Path, columns: Collection[str], options: LoadOptions) -> Lines:
     """Yield numbered lines; raises `DataError` at their end for a column that none of them has."""
     absent, read = list(columns), False
-    for number, line in read_file(file, options.max_line, structured=()):
+    for number, line in read_file(file, FileReading(max_line=options.max_line, structured=())):
         if isinstance(line, Mapping):
             absent, read = [name for name in absent if name not in line], True
         yield number, line

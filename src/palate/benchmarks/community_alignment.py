@@ -7,10 +7,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from palate.benchmarks.ballots import Ballot, Row, cells, load_ballots
-from palate.benchmarks.benchmark import Benchmark, LoadOptions
 from palate.benchmarks.dataset import Dataset
-from palate.data import forbidden_texts, normal
-from palate.data.leaks import holds
+from palate.benchmarks.registry import Benchmark
+from palate.data import LoadOptions, forbidden_texts, holds, normal
 from palate.errors import DataError
 from palate.marks import DATA_END
 from palate.records import Post, Question
@@ -28,7 +27,9 @@ COLUMNS = (*NEEDED, FEEDBACK, *RESPONSES, *(f"annotator_{trait}" for trait in TR
 def _load(options: LoadOptions) -> Dataset:
     (file,), commit = options.files(REPOSITORY, [FILE])
     loaded = load_ballots(file, COLUMNS, _ballot, options)
-    return Dataset(BENCHMARK.name, tuple(_with_posts(loaded.rows)), commit, loaded.bad_rows)
+    rows, account = tuple(_with_posts(loaded.rows)), loaded.account
+    account.count(rows)
+    return Dataset(BENCHMARK.name, rows, commit, loaded.bad_rows, account=account)
 
 
 def _ballot(row: Row) -> Ballot:

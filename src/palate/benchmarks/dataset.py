@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
-from palate.benchmarks.votes import EvaluatedVotes, vote_of
+from palate.benchmarks.votes import EvaluatedVotes, are_mirrors, vote_of
 from palate.data import (
-    STRUCTURED,
+    Account,
     LayoutOptions,
+    LoadOptions,
     collect,
     content_hash,
+    lost_zeros,
     rows_of_frame,
+    structured_columns,
     understood,
 )
 from palate.errors import BenchmarkError, DataError
-from palate.records import DistinctNames, PreferencePair, Question, UserPool, normal_form
+from palate.records import DistinctNames, PreferencePair, Question, UserPool
 from palate.seeding import rng
+from palate.words import shortened
 
 PAST = "adapt"
 """The split whose rows are the users' past choices."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Dataset:
     """Loaded rows, and what was left out on the way."""
 
@@ -57,6 +62,10 @@ class Dataset:
     """True where no date was read."""
     reading: str | None = None
     """The layout that was read, column by column; None for the contract's own."""
+    account: Account | None = None
+    """What was made of the columns and rows of the file or frame."""
+    command: tuple[str, ...] = ()
+    """The words of a command line that read it, draws and days apart; none of rows in memory."""
     everyone: tuple[Question, ...] = ()
     """Rows that the users are gathered from, where they are more than `rows`: a limited or
     mirrored set, and one of some days, keeps the whole split's, so that who is whose stranger does
@@ -66,6 +75,21 @@ class Dataset:
     `limit` and `mirrors` leave them alone; `until` leaves out the later ones."""
     history_left_out: int = 0
     """Past choices left out because they are one of their user's evaluated pairs."""
+
+    def __repr__(self) -> str:
+        """Return a few lines: what there is, and what was left out."""
+        counts = {
+            "rows": len(self.rows),
+            "users": len({row.user_id for row in self.rows}),
+            "mirrored couples": len(self.couples),
+            "undecided": self.ties,
+            "bad rows": len(self.bad_rows),
+            "past choices": len(self.history),
+        }
+        parts = [f"{n:,} {what}" for what, n in counts.items() if n]
+        first = shortened(" ".join(self.rows[0].text.split()), 76) if self.rows else "empty"
+        lines = [f"Dataset {self.name}: {', '.join([*parts, f'split {self.split}'])}"]
+        return "\n  ".join([*lines, *([self.reading] if self.reading else []), first])
 
     @classmethod
     def from_rows(
@@ -79,21 +103,9 @@ class Dataset:
         >>> Dataset.from_rows("teas", [row]).rows[0].text
         'Tea?'
         """
-        loaded = collect(
-            enumerate(rows, 1),
-            name,
-            name,
-            skip_bad_rows=False,
-            order_as_in_file=order_as_in_file,
-        )
-        return as_mirrored(
-            cls(
-                name,
-                loaded.rows,
-                unknown_columns=loaded.unknown_columns,
-                order_as_in_file=order_as_in_file,
-            )
-        )
+        options = LoadOptions(order_as_in_file=order_as_in_file)
+        loaded = collect(enumerate(rows, 1), Account(name), name, options)
+        return as_mirrored(cls(name, **loaded.fields(options)))
 
     @classmethod
     def of(
@@ -101,6 +113,7 @@ class Dataset:
         frame: Any,
         name: str = "frame",
         *,
+        posts: Any = None,
         columns: Mapping[str, str] | None = None,
         skip_bad_rows: bool = False,
         order_as_in_file: bool = False,
@@ -108,6 +121,7 @@ class Dataset:
     ) -> Dataset:
         """Check the rows of a frame, of the contract or of a layout that is known.
 
+        `posts` are what users wrote, as a path or in a form that `frame` may have: `--posts`.
         `columns` renames as `--map` does.
 
         Takes pandas and polars frames, pyarrow tables, `datasets.Dataset` objects and iterables of
@@ -118,29 +132,18 @@ class Dataset:
         >>> Dataset.of([row]).pairs[0].chosen
         'Yes.'
         """
-        columns = columns or {}
-        structured = {columns.get(column, column) for column in STRUCTURED}
-        rows = rows_of_frame(frame, structured)
         how = layout if isinstance(layout, LayoutOptions) else LayoutOptions(layout)
-        loaded = understood(
-            rows,
-            name,
-            name,
-            columns,
-            how,
+        if posts is not None:
+            how = replace(how, posts=Path(posts) if isinstance(posts, str) else posts)
+        options = LoadOptions(
+            columns=columns or {},
             skip_bad_rows=skip_bad_rows,
             order_as_in_file=order_as_in_file,
+            layout=how,
         )
-        dataset = cls(
-            name,
-            loaded.rows,
-            bad_rows=loaded.bad_rows,
-            unknown_columns=loaded.unknown_columns,
-            columns=columns,
-            order_as_in_file=order_as_in_file,
-            reading=str(loaded.reading) if loaded.reading else None,
-        )
-        return as_mirrored(dataset)
+        rows = rows_of_frame(frame, structured_columns(options.columns))
+        loaded = understood(rows, Account(name), name, options)
+        return as_mirrored(cls(name, **loaded.fields(options)))
 
     @cached_property
     def pairs(self) -> tuple[PreferencePair, ...]:
@@ -160,6 +163,19 @@ class Dataset:
         """Hash of the past choices; part of a run's identity where they are read."""
         return content_hash(self.history)
 
+    @property
+    def how_read(self) -> dict[str, Any]:
+        """The options that the rows were read and drawn by, as a run's identity has them."""
+        return {
+            "revision": self.revision,
+            "split": self.split,
+            "mirrors": self.mirrors,
+            "limit": self.limited,
+            "columns": dict(self.columns),
+            **({"order": "as in file"} if self.order_as_in_file else {}),
+            **self.window,
+        }
+
     @cached_property
     def couples(self) -> tuple[tuple[int, int], ...]:
         """Positions of the two pairs of each couple, each couple once.
@@ -172,12 +188,12 @@ class Dataset:
             for i, row in enumerate(self.rows)
             if isinstance(row, PreferencePair) and row.mirror_of
         }
-        found = []
+        couples = []
         for i, pair in named.values():
             j, other = named.get(pair.mirror_of or "", (-1, pair))
-            if i < j and _are_mirrors(pair, other):
-                found.append((i, j))
-        return tuple(found)
+            if i < j and are_mirrors(pair, other):
+                couples.append((i, j))
+        return tuple(couples)
 
     @cached_property
     def mirror_rows(self) -> tuple[int, ...]:
@@ -206,21 +222,18 @@ class Dataset:
 
     def user_pools(self, seed: int = 0) -> dict[str, UserPool]:
         """Return the users of each subset, gathered once."""
-        gathered = (*self.everyone, *self.rows)
-        pools = {}
+        gathered, known, pools = (*self.everyone, *self.rows), set(self.subsets), {}
         for name in self.subsets:
             rows = [row for row in gathered if row.subset == name]
-            pools[name] = UserPool.of(rows, seed, self._past_of(name, rows))
+            users = {row.user_id for row in rows}
+            # Choices from a file of their own may name no subset of this set: the user decides.
+            past = [
+                pair
+                for pair in self.history
+                if pair.subset == name or (pair.subset not in known and pair.user_id in users)
+            ]
+            pools[name] = UserPool.of(rows, seed, past)
         return pools
-
-    def _past_of(self, subset: str, rows: Sequence[Question]) -> list[PreferencePair]:
-        # Choices from a file of their own may name no subset of this set: then the user decides.
-        known, users = set(self.subsets), {row.user_id for row in rows}
-        return [
-            past
-            for past in self.history
-            if past.subset == subset or (past.subset not in known and past.user_id in users)
-        ]
 
     def select(self, split: str | None = None) -> Dataset:
         """Return the rows of one split, undecided votes counted and left out.
@@ -263,20 +276,26 @@ class Dataset:
         if not past:
             return self
         evaluated = (*self.everyone, *self.rows)
-        ids = {row.id for row in evaluated}
         names = DistinctNames()
         for row in (*evaluated, *past):
             names.add("user", row.user_id, f"row {row.id!r}")
-        twice = next((pair.id for pair in past if pair.id in ids), None)
+        users, choosers = {row.user_id for row in evaluated}, {pair.user_id for pair in past}
+        if twins := lost_zeros(choosers - users, users - choosers):
+            raise BenchmarkError(
+                f"{self.name}: past choices are of {twins[0]!r} and rows of {twins[1]!r}: zeros "
+                "are lost in one of the files"
+            )
+        votes = EvaluatedVotes(evaluated)
+        untold = tuple(pair for pair in past if not votes.told_by(pair))
+        ids = {row.id for row in evaluated}
+        twice = next((pair.id for pair in untold if pair.id in ids), None)
         if twice is not None:
             raise BenchmarkError(
                 f"{self.name}: the past choice {twice!r} has the id of an evaluated row; past "
                 "choices are other rows, with ids of their own"
             )
-        votes = EvaluatedVotes(evaluated)
-        kept = tuple(pair for pair in past if not votes.told_by(pair))
-        left_out = self.history_left_out + len(past) - len(kept)
-        return replace(self, history=kept, history_left_out=left_out)
+        left_out = self.history_left_out + len(past) - len(untold)
+        return replace(self, history=untold, history_left_out=left_out)
 
     def for_training(self, split: str | None = None) -> Dataset:
         """Return what may be learnt from: by default the split `adapt`, or all rows without splits.
@@ -344,16 +363,8 @@ def need_pairs(rows: Iterable[Question], where: str) -> tuple[PreferencePair, ..
     return pairs
 
 
-def _are_mirrors(pair: PreferencePair, other: PreferencePair) -> bool:
-    (user, *texts), (other_user, *other_texts) = vote_of(pair), vote_of(other)
-    return (
-        (pair.mirror_of, other.mirror_of) == (other.id, pair.id)
-        and user != other_user
-        and (pair.subset, *texts) == (other.subset, *other_texts)
-        and normal_form(pair.chosen) == normal_form(other.rejected)
-    )
-
-
 def as_mirrored(dataset: Dataset) -> Dataset:
-    """Return the set, marked as mirrored where every row stands in a couple."""
-    return replace(dataset, mirrored=2 * len(dataset.couples) == len(dataset.rows))
+    """Return the set, marked as mirrored where every row stands in a couple; ties counted."""
+    ties = sum(getattr(row, "tie", False) for row in dataset.rows)
+    mirrored = 2 * len(dataset.couples) == len(dataset.rows)
+    return replace(dataset, mirrored=mirrored, ties=dataset.ties or ties)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from palate.benchmarks.benchmark import Benchmark, LoadOptions
 from palate.benchmarks.dataset import Dataset
-from palate.data import LoadedRows, load_rows
+from palate.benchmarks.registry import Benchmark
+from palate.data import Account, LoadOptions, load_rows
 from palate.records import PreferencePair, Question
 
 REPOSITORY = "QiyaoMa/Personalized-RewardBench"
@@ -15,23 +15,18 @@ FILES = tuple(f"{subset}/test-00000-of-00001.parquet" for subset in SUBSETS)
 def _load(options: LoadOptions) -> Dataset:
     paths, commit = options.files(REPOSITORY, FILES)
     # A declared benchmark's bad rows are left out, counted and listed.
-    parts: list[LoadedRows] = [
-        load_rows(
-            path,
-            subset=subset,
-            columns=options.columns,
-            skip_bad_rows=True,
-            order_as_in_file=options.order_as_in_file,
-        )
-        for subset, path in zip(SUBSETS, paths, strict=True)
+    undated = options.order_as_in_file
+    how = LoadOptions(columns=options.columns, skip_bad_rows=True, order_as_in_file=undated)
+    parts = [
+        load_rows(path, how, subset=subset) for subset, path in zip(SUBSETS, paths, strict=True)
     ]
-    return Dataset(
-        name=BENCHMARK.name,
-        rows=tuple(_within(row) for part in parts for row in part.rows),
-        revision=commit,
-        bad_rows=tuple(error for part in parts for error in part.bad_rows),
-        unknown_columns=tuple(sorted({name for part in parts for name in part.unknown_columns})),
-    )
+    account = Account()
+    for part in parts:
+        account.add(part.account)
+    rows = tuple(_within(row) for part in parts for row in part.rows)
+    bad = tuple(error for part in parts for error in part.bad_rows)
+    unknown = tuple(sorted({name for part in parts for name in part.unknown_columns}))
+    return Dataset(BENCHMARK.name, rows, commit, bad, unknown, account=account)
 
 
 def _within(row: Question) -> Question:

@@ -7,8 +7,9 @@ from functools import partial
 from pathlib import Path
 
 from palate.benchmarks.ballots import Ballot, Row, cells, load_ballots, read_lines
-from palate.benchmarks.benchmark import Benchmark, LoadOptions
 from palate.benchmarks.dataset import Dataset
+from palate.benchmarks.registry import Benchmark
+from palate.data import LoadOptions
 from palate.errors import DataError
 
 REPOSITORY, FILES = "HannahRoseKirk/prism-alignment", ("conversations.jsonl", "survey.jsonl")
@@ -23,7 +24,7 @@ def _load(options: LoadOptions) -> Dataset:
     (conversations, survey), commit = options.files(REPOSITORY, FILES)
     read = partial(_ballot, people=_people(survey, options))
     loaded = load_ballots(conversations, (*CONVERSATION, HISTORY), read, options)
-    return Dataset(BENCHMARK.name, loaded.rows, commit, loaded.bad_rows)
+    return Dataset(BENCHMARK.name, revision=commit, **loaded.fields(options))
 
 
 def _people(file: Path, options: LoadOptions) -> dict[str, Row]:
@@ -34,7 +35,7 @@ def _people(file: Path, options: LoadOptions) -> dict[str, Row]:
             if user in people:
                 raise DataError(f"{user!r} is there twice", field="user_id")
         except DataError as error:
-            raise DataError(error.problem, file=str(file), line=number, field=error.field) from None
+            raise error.at(file, number) from None
         people[user] = line
     return people
 

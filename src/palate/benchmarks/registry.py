@@ -2,20 +2,69 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, Protocol, TypeAlias, runtime_checkable
+from urllib.parse import unquote
 
-from palate.benchmarks.benchmark import Benchmark, LoadOptions, read_dataset
-from palate.benchmarks.dataset import Dataset
-from palate.benchmarks.hub_files import HUB, hub_benchmark
-from palate.benchmarks.mirrors import mirrors
-from palate.benchmarks.window import Days, within
-from palate.data import is_readable, stem
+from palate.benchmarks.dataset import Dataset, as_mirrored
+from palate.benchmarks.selection import Days, mirrors, within
+from palate.data import LoadOptions, download, is_readable, load_rows, one_data_set, stem
 from palate.errors import BenchmarkError, SpecError, UsageError
+from palate.records.arguments import checked
 from palate.specs import Spec, load, registered
 
 GROUP = "palate.benchmarks"
 DATASET = "dataset"
 """The folder of a build that holds its rows."""
+HUB = "hf://"
+URL = re.compile(
+    r"hf://datasets/(?P<repository>[^/@]+/(?P<name>[^/@]+))"
+    r"(?:@(?P<revision>refs/(?:convert|pr)/[^/]+|[^/]+))?(?:/(?P<part>.+?))?/*"
+)
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """Name, source, licence and citation of a set of rows, and how to load it."""
+
+    name: str
+    description: str
+    loader: Callable[[LoadOptions], Dataset]
+    licence: str = "unknown"
+    citation: str = ""
+    subsets: tuple[str, ...] = ()
+
+    def load(self, options: LoadOptions | None = None, *, subset: str | None = None) -> Dataset:
+        """Load the rows; raises `BenchmarkError` for a subset that is not there."""
+        options = options or LoadOptions()
+        loaded = replace(
+            as_mirrored(self.loader(options)),
+            columns=options.columns,
+            order_as_in_file=options.order_as_in_file,
+        )
+        if subset is None:
+            return loaded
+        kept = tuple(row for row in loaded.rows if row.subset == subset)
+        if not kept:
+            known = ", ".join(loaded.subsets)
+            raise BenchmarkError(f"{self.name} has no subset {subset!r} (subsets: {known})")
+        return as_mirrored(replace(loaded, name=f"{self.name}?subset={subset}", rows=kept))
+
+
+@runtime_checkable
+class Frame(Protocol):
+    """A pandas or polars frame, or a pyarrow table."""
+
+    @property
+    def columns(self) -> Any:
+        """Its columns, or their names."""
+
+
+Data: TypeAlias = str | Path | Dataset | Benchmark | Frame | Iterable[Mapping[str, Any]]
+"""A name, a path, or rows in any form."""
 
 
 def list_benchmarks() -> list[Benchmark]:
@@ -52,15 +101,16 @@ def file_benchmark(path: str) -> Benchmark:
     def load(options: LoadOptions) -> Dataset:
         if options.source is not None or options.revision is not None:
             raise BenchmarkError(f"{path} is a file: it takes no --source or --revision")
-        return read_dataset(path, name, options)
+        return Dataset(name, **load_rows(path, options, subset=name).fields(options))
 
     place = Path(path) if Path(path).name.strip(".") else Path(path).resolve()
     name = (place.resolve().parent.name or DATASET) if place.name == DATASET else stem(place.name)
     return Benchmark(name, f"rows of {place.name}", load, licence="as the file's")
 
 
+@checked
 def load_benchmark(
-    name: str,
+    name: str | Path,
     *,
     split: str | None = None,
     mirrored: str | None = None,
@@ -83,6 +133,7 @@ def load_benchmark(
         raise UsageError(f"--mirrors {mirrored}: the one choice is only")
     if limit is not None and limit < 1:
         raise UsageError(f"--limit {limit}: expected 1 or more")
+    name = str(name)
     Days.of(since, until)  # what cannot be read is refused before anything is loaded
     if is_path(name):
         benchmark, subset = find_benchmark(name), None
@@ -94,11 +145,66 @@ def load_benchmark(
     pairs = benchmark.load(options, subset=subset).select(split)
     if mirrored == "only":
         pairs = mirrors(pairs, seed)
-    return within(pairs, since, until).limit(limit, seed)
+    of_file = is_path(name) and not name.startswith(HUB)
+    place = Path(name).resolve().name if of_file else name
+    command = ("-b", place, *(options or LoadOptions()).words())
+    return replace(within(pairs, since, until).limit(limit, seed), command=command)
 
 
-def dataset_of(benchmark: str | Path | Dataset, seed: int = 0) -> Dataset:
-    """Return what an evaluation reads: what has this name or path, or the set's default split."""
-    if not isinstance(benchmark, Dataset):
-        return load_benchmark(str(benchmark), seed=seed)
-    return benchmark if benchmark.split is not None else benchmark.select()
+def dataset_of(data: Data, seed: int = 0) -> Dataset:
+    """Return what an evaluation reads: what has this name or path, or the set's default split.
+
+    A frame is checked as `Dataset.of` does.
+    """
+    if isinstance(data, str | Path):
+        return load_benchmark(str(data), seed=seed)
+    whole = unsplit(data)
+    return whole if whole.split is not None else whole.select()
+
+
+def unsplit(data: Data, options: LoadOptions | None = None) -> Dataset:
+    """Return all rows of what has this name or path, of a declared benchmark, or of a frame."""
+    if isinstance(data, str | Path):
+        return load_benchmark(str(data), split="all", options=options)
+    if isinstance(data, Benchmark):
+        return data.load(options)
+    return data if isinstance(data, Dataset) else Dataset.of(data)
+
+
+def several_data(given: Data | Iterable[Data]) -> list[Data] | None:
+    """Return data sets as a list; None for a single one, such as a frame or a list of rows."""
+    if isinstance(given, str | Path | Frame) or not isinstance(given, Iterable):
+        return None
+    items: list[Any] = list(given)
+    return None if items and isinstance(items[0], Mapping) else items
+
+
+def hub_benchmark(url: str) -> Benchmark:
+    """Declare the benchmark that is this data set, or the part of it that the path names.
+
+    Raises `BenchmarkError` for what is no such address.
+
+    >>> hub_benchmark("hf://datasets/ORG/wine@v1/data/test").name
+    'wine-data-test'
+    """
+    match = URL.fullmatch(url)
+    if match is None:
+        raise BenchmarkError(f"{url}: expected hf://datasets/ORG/NAME[@REVISION][/PATH]")
+    repository, pinned, part = match["repository"], match["revision"], match["part"] or ""
+
+    def load(options: LoadOptions) -> Dataset:
+        if options.source is not None:
+            raise BenchmarkError(f"{url} takes no --source; give the folder to -b instead")
+        if pinned and options.revision is not None:
+            raise BenchmarkError(f"{url} names a revision: it takes no --revision")
+        paths, commit = download(
+            repository,
+            lambda names: one_data_set(names, url, part),
+            unquote(pinned) if pinned else options.revision or "main",
+            "without a network give a local copy, -b FOLDER",
+        )
+        loaded = load_rows(url, options, subset=name, files=paths)
+        return Dataset(name, revision=commit, **loaded.fields(options))
+
+    name = "-".join([match["name"], *(stem(part).split("/") if part else ())])
+    return Benchmark(name, f"rows of {url}", load, licence="as the data set's")

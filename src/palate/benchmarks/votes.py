@@ -6,8 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from itertools import pairwise
 
-from palate.data.leaks import forbidden_responses, normal
-from palate.data.rows import TELLING
+from palate.data import TELLING, forbidden_responses, normal
 from palate.records import PreferencePair, Question, normal_form
 
 START = TELLING // 4
@@ -75,4 +74,15 @@ def _holds(text: str, starts: dict[str, dict[int, set[str]]]) -> bool:
         text[k : k + size] in openings
         for k in places
         for size, openings in starts.get(text[k : k + START], {}).items()
+    )
+
+
+def are_mirrors(pair: PreferencePair, other: PreferencePair) -> bool:
+    """Tell whether two pairs name each other and are opposite votes of two users."""
+    (user, *texts), (other_user, *other_texts) = vote_of(pair), vote_of(other)
+    return (
+        (pair.mirror_of, other.mirror_of) == (other.id, pair.id)
+        and user != other_user
+        and (pair.subset, *texts) == (other.subset, *other_texts)
+        and normal_form(pair.chosen) == normal_form(other.rejected)
     )

@@ -1,5 +1,3 @@
 """The command line."""
 
 from palate.cli.app import app, main
-
-__all__ = ["app", "main"]

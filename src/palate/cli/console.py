@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 import threading
@@ -10,23 +11,18 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 from rich.console import Console, RenderableType
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TextColumn,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn
 from rich.table import Column
 from rich.text import Text
 
-from palate.engines.http import Ledger
+from palate.engines import Ledger
 from palate.evaluation import Progress as Advance
 from palate.reports import Form, Table, printable, render, seconds, stacked
+from palate.runs import Result, Tabular
 
 
 class PrintableConsole(Console):
@@ -39,7 +35,7 @@ class PrintableConsole(Console):
         )
 
 
-err = PrintableConsole(stderr=True, soft_wrap=True, emoji=False)
+err = PrintableConsole(stderr=True, soft_wrap=True, emoji=False, highlight=False, markup=False)
 LINE_EVERY_S = 10.0
 
 
@@ -54,7 +50,16 @@ def show(tables: Sequence[Table], form: Form, document: object) -> None:
     if form is Form.TABLE and out.is_terminal:
         out.print(stacked(tables), crop=False)
     else:
-        sys.stdout.write(render(tables, form))
+        sys.stdout.write(render(tables, form, width=width()))
+
+
+def show_result(result: Tabular, form: Form, picture: Path | None = None) -> None:
+    """Print a result, as its kind has it, and draw it into a file where one is named."""
+    show(cast("Sequence[Table]", result.tables()), form, result.document())
+    if picture is not None:
+        from palate.reports.contents import plot  # a page's parts, and few calls draw
+
+        plot(cast("Result", result), picture)
 
 
 def show_text(text: str) -> None:
@@ -71,9 +76,18 @@ def wrapped_text(text: str, cells: int) -> list[str]:
     return [line.plain.rstrip() for line in Text(printable(text)).wrap(err, cells)]
 
 
+def many(n: int, noun: str) -> str:
+    """Return a number of things.
+
+    >>> many(1, "row"), many(1200, "row")
+    ('1 row', '1,200 rows')
+    """
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
 def width() -> int:
-    """Return how many columns the terminal has; 100 where there is none."""
-    return Console().width if sys.stdout.isatty() else 100
+    """Return how many columns the terminal or $COLUMNS has; 100 where there is neither."""
+    return Console().width if sys.stdout.isatty() or os.environ.get("COLUMNS") else 100
 
 
 class Rate(ProgressColumn):
@@ -168,7 +182,7 @@ class Bars:
             words = self._piece.words(now)
         if note := self._note():
             words.append(note)
-        err.print(", ".join(words), highlight=False, markup=False)
+        err.print(", ".join(words))
 
 
 @dataclass
@@ -230,7 +244,12 @@ def bars(note: Callable[[], str] = lambda: "") -> Iterator[Bars]:
         Times(table_column=Column(no_wrap=True)),
     )
     with NotedProgress(
-        *columns, note=note, console=err, refresh_per_second=2, disable=not err.is_terminal
+        *columns,
+        note=note,
+        console=err,
+        refresh_per_second=2,
+        transient=True,
+        disable=not err.is_terminal,
     ) as bar:
         shown = Bars(bar, note)
         with nullcontext() if err.is_terminal else Ticking(shown.tick):
@@ -243,4 +262,4 @@ def bars_of(ledger: Ledger) -> Iterator[Bars]:
     with bars(ledger.progress) as shown:
         yield shown
     if spent := ledger.line():
-        err.print(f"endpoints: {spent}", highlight=False)
+        err.print(f"endpoints: {spent}")

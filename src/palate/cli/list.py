@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import inspect
-from typing import Annotated
 
 import typer
 
 from palate.benchmarks import list_benchmarks
 from palate.cli import options as flags
 from palate.cli.console import show
+from palate.cli.declare import argument
 from palate.contexts import GROUP as CONTEXTS
-from palate.learning.p_dpo import METHOD as P_DPO
-from palate.learning.p_dpo import train_p_dpo
-from palate.learning.personal import GROUP as METHODS
-from palate.quality.from_spec import GROUP as QUALITIES
+from palate.learning import METHODS, P_DPO, train_p_dpo
+from palate.quality.measure import GROUP as QUALITIES
 from palate.reports import Form, Table
 from palate.runs import as_document
 from palate.scorers import GROUP as SCORERS
@@ -24,10 +22,8 @@ KINDS = ("benchmarks", "scorers", "contexts", "methods", "qualities")
 
 
 def list_things(
-    kind: Annotated[
-        str | None, typer.Argument(help="benchmarks, scorers, contexts, methods or qualities")
-    ] = None,
-    form: flags.Format = Form.TABLE,
+    kind: str | None = argument(None, "benchmarks, scorers, contexts, methods or qualities"),
+    form: Form = flags.FORMAT,
 ) -> None:
     """List benchmarks, scorers, contexts, methods and qualities, installed packages' too."""
     if kind is not None and kind not in KINDS:
@@ -38,12 +34,7 @@ def list_things(
         tables.append(
             Table("benchmarks", ["name", "what it is", "licence"], rows, (), 3, prose=True)
         )
-    groups = {
-        "scorers": SCORERS,
-        "contexts": CONTEXTS,
-        "methods": METHODS,
-        "qualities": QUALITIES,
-    }
+    groups = {"scorers": SCORERS, "contexts": CONTEXTS, "methods": METHODS, "qualities": QUALITIES}
     for name, group in groups.items():
         if kind in (None, name):
             rows = [

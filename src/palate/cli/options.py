@@ -1,24 +1,29 @@
-"""Every flag, defined once, and what several commands make of them."""
+"""Options that commands share, records of those that belong together, and what they make."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Any
 
-import typer
 from pydantic import ValidationError
 
-from palate.benchmarks.registry import GROUP as BENCHMARKS
-from palate.cli.completion import named
-from palate.contexts import GROUP as CONTEXTS
-from palate.errors import UsageError, first_line
+from palate.benchmarks import Dataset, LoadOptions, load_benchmark
+from palate.cli.console import bars_of
+from palate.cli.declare import argument, named, option
+from palate.data import LayoutOptions, parse_columns, parse_posts_columns, parse_votes
+from palate.engines import RequestFile
+from palate.errors import DataError, UsageError, first_line
+from palate.execution import Shard
 from palate.records import Settings
 from palate.reports import Form
-from palate.reports.pictures import check_picture
-from palate.scorers import GROUP as SCORERS
+from palate.reports.parts import check_picture
+from palate.session import Session
 
 
 class Target(StrEnum):
@@ -28,164 +33,290 @@ class Target(StrEnum):
     RATING = "rating"
 
 
-_data = partial(typer.Option, rich_help_panel="Data")
-_run = partial(typer.Option, rich_help_panel="What is run")
-_local = partial(typer.Option, rich_help_panel="Models in this process")
-_endpoint = partial(typer.Option, rich_help_panel="Endpoints")
-_output = partial(typer.Option, rich_help_panel="Output")
-benchmark_option = named(BENCHMARKS)
-_context = partial(
-    named(CONTEXTS),
-    rich_help_panel="What is run",
-    help="What is shown of the user; may be repeated.",
-)
+LOCAL = ("127.0.0.1", "::1", "localhost")
+"""Hosts that nobody else reaches."""
+data = partial(option, panel="Data")
+run = partial(option, panel="What is run")
+here = partial(option, panel="Models in this process")
+endpoint = partial(option, panel="Endpoints")
+output = partial(option, panel="Output")
+benchmark = partial(named, "palate.benchmarks")
+scorer = partial(named, "palate.scorers")
+_context = partial(named, "palate.contexts", panel="What is run")
+_SHOWN = "What is shown of the user; may be repeated."
 
-Benchmarks = Annotated[
-    list[str],
-    benchmark_option(
-        rich_help_panel="Data", help="Benchmark by name, file, folder or hf:// address."
-    ),
-]
-Scorers = Annotated[
-    list[str],
-    named(SCORERS)(rich_help_panel="What is run", help="Scorer; may be repeated."),
-]
-OneScorer = Annotated[str, named(SCORERS)(rich_help_panel="What is run", help="Scorer.")]
-OneContext = Annotated[
-    str, named(CONTEXTS)(rich_help_panel="What is run", help="What is shown of the user.")
-]
-Contexts = Annotated[list[str], _context()]
-UsualContexts = Annotated[
-    list[str] | None,
-    _context(
-        show_default="none, profile:5, stranger:5 where users have posts; else none",
-    ),
-]
-Details = Annotated[bool, _output("--details", help="Print every figure and every note.")]
-Root = Annotated[Path, _output("-o", "--output", help="Folder under which runs are kept.")]
-Split = Annotated[str | None, _data(help="Split to read; default test, where there is one.")]
-Mirrors = Annotated[str | None, _data(help="'only': the mirrored couples alone.")]
-Limit = Annotated[int | None, _data(help="A seeded draw of N rows (couples, on mirrors).")]
-Since = Annotated[
-    str | None, _data(metavar="DAY", help="Rows from this day or moment on; it is one of them.")
-]
-Until = Annotated[
-    str | None, _data(metavar="DAY", help="Rows and past choices before this day or moment.")
-]
-Seed = Annotated[int, _run(help="Seed of every draw.")]
-Dtype = Annotated[str | None, _local(help="float32, bfloat16 or float16 for local models.")]
-Device = Annotated[str | None, _local(help="Device for local models, e.g. cpu or cuda:0.")]
-BatchTokens = Annotated[int, _local(help="Tokens a local model computes at a time.")]
-Attention = Annotated[
-    str | None,
-    _local(help="Kernel of transformers, e.g. sdpa or eager; default shared prefixes."),
-]
-Map = Annotated[
-    list[str] | None, _data("--map", help="palate's column=your column; may be repeated.")
-]
-Source = Annotated[Path | None, _data(help="Local copy of a hub benchmark.")]
-Revision = Annotated[str | None, _data(help="Revision of a hub benchmark.")]
-SkipBadRows = Annotated[bool, _data("--skip-bad-rows", help="Leave bad rows out.")]
-OrderAsInFile = Annotated[
-    bool, _data("--order-as-in-file", help="Read no dates: the file's order counts, oldest first.")
-]
-Layout = Annotated[
-    str | None,
-    _data(
-        "--layout",
+BENCHMARKS = benchmark(..., "Benchmark by name, file, folder or hf:// address.", panel="Data")
+FILE = argument(None, "Benchmark, file, folder or hf:// address.")
+FILE_TOO = benchmark(None, "The same, as -b.", panel="Data")
+SCORERS = scorer(..., "Scorer; may be repeated.", panel="What is run")
+SCORER = scorer(..., "Scorer.", panel="What is run")
+CONTEXT = _context("none", "What is shown of the user.")
+CONTEXTS = _context(["none"], _SHOWN)
+USUAL_CONTEXTS = _context(
+    None, _SHOWN, show_default="none, profile:5, stranger:5 where users have posts; else none"
+)
+ROOT = output(Path("runs"), "Folder under which runs are kept.", "-o", "--output")
+DETAILS = output(False, "Print every figure and every note.")
+FORMAT = output(Form.TABLE, "How results are printed.", "--format")
+PICTURE = output(None, "Also draw it, into a PNG or SVG.", "--plot", callback=check_picture)
+MIRRORS = data(None, "'only': the mirrored couples alone.")
+SOURCE = data(None, "Local copy of a hub benchmark.")
+SKIP_BAD_ROWS = data(False, "Leave bad rows out.")
+ORDER_AS_IN_FILE = data(False, "Read no dates: the file's order counts, oldest first.")
+SEED = run(0, "Seed of every draw.")
+DEVICE = here(None, "Device for local models, e.g. cpu or cuda:0.")
+TRUST = here(False, "Run code that a model's repository ships.")
+TEMPLATE_DATE = here(
+    None,
+    "Day that chat templates are told which read the clock; 2024-07-26 unless told.",
+    metavar="YYYY-MM-DD",
+)
+CHAT_TEMPLATE = here(
+    None,
+    "Chat template for tokenizers without one, or the name of one of several.",
+    metavar="FILE|NAME",
+)
+CACHE = endpoint(None, "Folder of endpoints' replies; none is paid twice.")
+MAX_COST = endpoint(None, "USD that endpoints may cost, in all.")
+
+
+@dataclass(frozen=True)
+class RowReading:
+    """How the rows of a file are read."""
+
+    columns: list[str] = data([], "palate's column=your column; may be repeated.", "--map")
+    skip_bad_rows: bool = SKIP_BAD_ROWS
+    order_as_in_file: bool = ORDER_AS_IN_FILE
+    layout: str | None = data(
+        None,
+        "How rows are laid out; default by their columns, `none` for the contract alone.",
         metavar="NAME",
-        help="How rows are laid out; default by their columns, `none` for the contract alone.",
-    ),
-]
-Pairs = Annotated[
-    str, _data("--pairs", help="Of rated responses: all pairs, best-worst or adjacent ones.")
-]
-Vote = Annotated[
-    list[str] | None,
-    _data("--vote", help="What a vote's value means, as in 1=first; may be repeated."),
-]
-Posts = Annotated[
-    Path | None, _data("--posts", help="A second file, of what users wrote: user_id, text, date.")
-]
-MaxLine = Annotated[float, _data("--max-line", help="Longest line or row read, in MiB.")]
-Trust = Annotated[
-    bool, _local("--trust-remote-code", help="Run code that a model's repository ships.")
-]
-TemplateDate = Annotated[
-    str | None,
-    _local(
-        metavar="YYYY-MM-DD",
-        help="Day that chat templates are told which read the clock; 2024-07-26 unless told.",
-    ),
-]
-ChatTemplate = Annotated[
-    str | None,
-    _local(
-        metavar="FILE|NAME",
-        help="Chat template for tokenizers without one, or the name of one of several.",
-    ),
-]
-Cache = Annotated[
-    str | None, _endpoint("--cache", help="Folder of endpoints' replies; none is paid twice.")
-]
-MaxCost = Annotated[
-    float | None, _endpoint("--max-cost", help="USD that endpoints may cost, in all.")
-]
-Requests = Annotated[Path | None, _endpoint(help="Write what the cache lacks; send nothing.")]
-Engine = Annotated[
-    str | None,
-    _local("--engine", help="Where to compute: here (the default) or e.g. ray?workers=4."),
-]
-Choices = Annotated[
-    str | None, _data(help="File of the users' earlier choices, beside the adapt split.")
-]
-Shots = Annotated[
-    list[int] | None,
-    _run(help="Choices per user that personal scorers adapt to; may be repeated."),
-]
-Repeats = Annotated[int, _run(help="Draws of each number of shots.", min=1)]
-Shard = Annotated[
-    str | None, _run(metavar="I/N", help="Compute this part alone; without it runs are written.")
-]
-NoiseRows = Annotated[
-    int | None,
-    _local(
-        "--noise-rows",
-        help="Rows of half precision to compute in float32 too; 0 for none.",
+    )
+    quoting: str | None = data(
+        None, "Quotes in CSV: `none` are text, `minimal` stand around cells."
+    )
+
+    def options(self) -> LoadOptions:
+        """Return what loading is told; raises `UsageError` for a `--map` that cannot be read."""
+        return LoadOptions(
+            columns=parse_columns(self.columns),
+            skip_bad_rows=self.skip_bad_rows,
+            order_as_in_file=self.order_as_in_file,
+            layout=LayoutOptions(self.layout, quoting=self.quoting),
+        )
+
+
+@dataclass(frozen=True)
+class DatedReading(RowReading):
+    """Of which days rows are read."""
+
+    since: str | None = data(
+        None, "Rows from this day or moment on; it is one of them.", metavar="DAY"
+    )
+    until: str | None = data(
+        None, "Rows and past choices before this day or moment.", metavar="DAY"
+    )
+
+
+@dataclass(frozen=True)
+class LayoutReading(RowReading):
+    """What is said of a layout that its columns do not tell."""
+
+    vote: list[str] = data([], "What a vote's value means, as in 1=first; may be repeated.")
+    pairs: str = data("all", "Of rated responses: all pairs, best-worst or adjacent ones.")
+    posts: Path | None = data(None, "A second file, of what users wrote: user_id, text, date.")
+    posts_map: list[str] = data([], "user_id, text or date=a column of the posts; may be repeated.")
+    max_line: float = data(32, "Longest line or row read, in MiB.")
+
+    def options(self) -> LoadOptions:
+        """Return what loading is told; raises `UsageError` for a vote that cannot be read."""
+        given = super().options()
+        layout = replace(
+            given.layout,
+            pairs=self.pairs,
+            votes=parse_votes(self.vote),
+            posts=self.posts,
+            posts_columns=parse_posts_columns(self.posts_map),
+        )
+        return replace(given, layout=layout, max_line=int(self.max_line * 2**20))
+
+
+@dataclass(frozen=True)
+class DatedLayoutReading(LayoutReading, DatedReading):
+    """Rows of any layout and of some days."""
+
+
+@dataclass(frozen=True)
+class Loading(DatedReading):
+    """Which rows of a benchmark are read, and from where."""
+
+    split: str | None = data(None, "Split to read; default test, where there is one.")
+    mirrors: str | None = MIRRORS
+    source: Path | None = SOURCE
+    revision: str | None = data(None, "Revision of a hub benchmark.")
+
+    def options(self) -> LoadOptions:
+        """Return what loading is told."""
+        return replace(super().options(), source=self.source, revision=self.revision)
+
+    def load(self, name: str, seed: int, limit: int | None = None) -> Dataset:
+        """Load what is asked for of one benchmark; a bad row's error names what leaves it out."""
+        try:
+            return load_benchmark(
+                name,
+                split=self.split,
+                mirrored=self.mirrors,
+                limit=limit,
+                seed=seed,
+                since=self.since,
+                until=self.until,
+                options=self.options(),
+            )
+        except DataError as error:
+            if error.line is None or self.skip_bad_rows:
+                raise
+            advised = f"{error.problem}; --skip-bad-rows leaves bad rows out"
+            raise DataError(advised, file=error.file, line=error.line, field=error.field) from error
+
+
+@dataclass(frozen=True)
+class LoadingOfLayout(LayoutReading, Loading):
+    """Which rows of any layout are read, and all that is said of it."""
+
+
+@dataclass(frozen=True)
+class LoadingWithChoices(Loading):
+    """A draw of the rows, and users' earlier choices from a file of their own."""
+
+    limit: int | None = data(None, "A seeded draw of N rows (couples, on mirrors).")
+    choices: str | None = data(None, "File of the users' earlier choices, beside the adapt split.")
+
+    def load_all(self, names: Sequence[str], seed: int) -> list[Dataset]:
+        """Load every benchmark, with the earlier choices of its users."""
+        loaded = [self.load(name, seed, self.limit) for name in dict.fromkeys(names)]
+        if self.choices is None:
+            return loaded
+        options = replace(self.options(), source=None)
+        past = load_benchmark(self.choices, split="all", until=self.until, options=options).pairs
+        more = ("--choices", Path(self.choices).name)
+        return [
+            replace(pairs.with_history(past), command=(*pairs.command, *more)) for pairs in loaded
+        ]
+
+
+@dataclass(frozen=True)
+class LoadingAnyLayout(LayoutReading, LoadingWithChoices):
+    """Rows of any layout, and all that is said of it."""
+
+
+@dataclass(frozen=True)
+class Devices:
+    """The seed, and where a model computes."""
+
+    seed: int = SEED
+    dtype: str | None = here(None, "float32, bfloat16 or float16 for local models.")
+    device: str | None = DEVICE
+    template_date: str | None = TEMPLATE_DATE
+    chat_template: str | None = CHAT_TEMPLATE
+
+    def settings(self) -> Settings:
+        """Return checked settings; raises `UsageError` naming the flag that is wrong."""
+        given = vars(self).items()
+        return make_settings(**{k: v for k, v in given if k in Settings.model_fields})
+
+
+@dataclass(frozen=True)
+class Models(Devices):
+    """Where a model computes, and what endpoints' replies may cost."""
+
+    cache: str | None = CACHE
+    max_cost: float | None = MAX_COST
+
+    def session(self, quoting: str | None = None) -> Session:
+        """Return what the command keeps; raises `UsageError` naming the flag that is wrong."""
+        engine = getattr(self, "engine", None)
+        return Session(cache=self.cache, max_cost=self.max_cost, engine=engine, quoting=quoting)
+
+    @contextmanager
+    def at_work(self, quoting: str | None = None) -> Iterator[dict[str, Any]]:
+        """Give the session, settings and bars under which something is computed."""
+        settings = self.settings()
+        with self.session(quoting) as session, bars_of(session.ledger) as shown:
+            yield {"session": session, "settings": settings, "start": shown.start}
+
+
+@dataclass(frozen=True)
+class Computing(Models):
+    """What scores are computed with, in this process and behind endpoints."""
+
+    batch_tokens: int = here(4096, "Tokens a local model computes at a time.")
+    retry_unscored: bool = endpoint(False, "Ask again for unreadable replies.")
+    engine: str | None = here(None, "Where to compute: here (the default) or e.g. ray?workers=4.")
+
+    @contextmanager
+    def on(
+        self, names: Sequence[str], loading: LoadingWithChoices, root: Path
+    ) -> Iterator[tuple[list[Dataset], dict[str, Any]]]:
+        """Give the data of these names, and what a public function takes that computes."""
+        self.settings()  # a wrong one is said before anything is read
+        loaded = loading.load_all(names, self.seed)
+        with self.at_work(loading.quoting) as work:
+            yield loaded, work | {"root": root, "retry_unscored": self.retry_unscored}
+
+
+@dataclass(frozen=True)
+class ComputingLocally(Computing):
+    """What else there is to say of models in this process."""
+
+    attention: str | None = here(
+        None, "Kernel of transformers, e.g. sdpa or eager; default shared prefixes."
+    )
+    trust_remote_code: bool = TRUST
+
+
+@dataclass(frozen=True)
+class ComputingTwice(ComputingLocally):
+    """Which part is computed, and which rows a second time: rounding and changed replies."""
+
+    shard: str | None = run(
+        None, "Compute this part alone; without it runs are written.", metavar="I/N"
+    )
+    noise_rows: int | None = here(
+        None,
+        "Rows of half precision to compute in float32 too; 0 for none.",
         show_default="16 or 2 %, whichever is more",
         min=0,
-    ),
-]
-AskAgain = Annotated[
-    float,
-    _endpoint("--ask-again", help="Share of the rows to ask endpoints for once more, 0 to 1."),
-]
-Strict = Annotated[bool, _output("--strict", help="Exit 1 if anything is unscored.")]
-Retry = Annotated[bool, _endpoint("--retry-unscored", help="Ask again for unreadable replies.")]
-Format = Annotated[Form, _output("--format", help="How results are printed.")]
-By = Annotated[
-    list[str] | None,
-    _output("--by", help="Also by subgroup: subset, category, month or trait:NAME; repeat."),
-]
-Against = Annotated[
-    Target, _output("--target", help="rating: also against the ratings that users gave.")
-]
-Picture = Annotated[
-    Path | None,
-    _output("--plot", callback=check_picture, help="Also draw it, into a PNG or SVG."),
-]
-DryRun = Annotated[bool, _output("--dry-run", help="Print plan and first prompt, run nothing.")]
+    )
+    ask_again: float = endpoint(0.0, "Share of the rows to ask endpoints for once more, 0 to 1.")
+    requests: Path | None = endpoint(None, "Write what the cache lacks; send nothing.")
+
+    def part(self) -> Shard | None:
+        """Return the part that is computed; raises `UsageError` for what does not go with it."""
+        if self.shard is not None and self.retry_unscored:
+            raise UsageError("--shard: leave out --retry-unscored; the last command asks again")
+        return None if self.shard is None else Shard.parse(self.shard)
+
+    def request_file(self) -> RequestFile | None:
+        """Return where requests are written; raises `UsageError` for what does not go with it."""
+        if self.requests is None:
+            return None
+        if self.cache is None:
+            raise UsageError(f"--requests {self.requests}: needs --cache DIR, for the replies")
+        for flag in ("retry_unscored", "ask_again", "max_cost", "engine", "shard"):
+            if getattr(self, flag):
+                raise UsageError(f"--requests sends nothing: leave out --{flag.replace('_', '-')}")
+        return RequestFile(self.requests.expanduser())
 
 
-def make_settings(
-    seed: int = 0,
-    dtype: str | None = None,
-    device: str | None = None,
-    chat_template: str | None = None,
-    **more: object,
-) -> Settings:
+def only_one(file: str | None, benchmark: str | None) -> str | None:
+    """Return what was named, with `-b` or without; raises `UsageError` for two names."""
+    if None not in (file, benchmark):
+        raise UsageError(f"{file} and -b {benchmark}: name the data once")
+    return file or benchmark
+
+
+def make_settings(chat_template: str | None = None, **given: object) -> Settings:
     """Return checked settings; raises `UsageError` naming the flag that is wrong."""
-    given = {"seed": seed, "dtype": dtype, "device": device, **more}
     if chat_template is not None:
         given["chat_template"] = _template(chat_template)
     try:

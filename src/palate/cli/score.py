@@ -1,4 +1,4 @@
-"""palate score: every response's score, in a file that other tools and palate itself read."""
+"""palate score and replies: scores as a file that others read, and what a batch gave back."""
 
 from __future__ import annotations
 
@@ -7,29 +7,26 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from palate.answers.scores.responses import FIELDS, need_scores, response_lines
+from palate.answers.scores import FIELDS, need_scores, response_lines
 from palate.cli import options as flags
-from palate.cli.compute_options import ComputingLocally
-from palate.cli.console import bars_of, show_text
-from palate.cli.data_options import LoadingAnyLayout
-from palate.cli.flatten import flatten_options
+from palate.cli.console import show_text
+from palate.cli.declare import argument, option
+from palate.cli.options import ComputingLocally, LoadingAnyLayout
 from palate.data import need_own_lines, write_lines
+from palate.engines import ReplyCache, keep_replies
 from palate.errors import UnscoredError
 from palate.evaluation import BoundScorer, Work
 from palate.reports import most_common
 
 
-@flatten_options
 def score(
-    benchmark: Annotated[str, flags.benchmark_option(help="Benchmark or file.")],
-    scorer: flags.OneScorer,
-    output: Annotated[Path, typer.Option("-o", "--output", help="File of lines, .jsonl.")],
+    benchmark: str = flags.benchmark(..., "Benchmark or file."),
+    scorer: str = flags.SCORER,
+    output: Path = option(..., "File of lines, .jsonl.", "-o", "--output"),
     *,
-    context: flags.Contexts = ["none"],  # noqa: B006 - typer copies it
+    context: list[str] = flags.CONTEXTS,
     loading: LoadingAnyLayout,
     computing: ComputingLocally,
 ) -> None:
@@ -38,13 +35,11 @@ def score(
     Rows without a choice are scored too. The scorer precomputed:FILE reads the file.
     """
     need_own_lines(output, FIELDS)
-    settings = computing.settings()
-    (pairs,) = loading.load_all([benchmark], computing.seed)
     journals = output.with_name(f".{output.name}.journals")
     reasons: Counter[str | None] = Counter()
-    with computing.session() as session, bars_of(session.ledger) as shown:
-        work = Work(session, settings, journals, computing.retry_unscored, shown.start)
-        bound = (BoundScorer.of(scorer, pairs, each, work) for each in context)
+    with computing.on([benchmark], loading, journals) as ((pairs,), how):
+        work = Work.of(**how)
+        bound = (BoundScorer.of(scorer, pairs, spec, work) for spec in context)
         jobs = {job.context.spec: job for job in bound}
         for job in jobs.values():
             need_scores(job)
@@ -62,3 +57,18 @@ def score(
     show_text(f"{output}: {scored:,} scores of {pairs.name}{unscored}")
     if not scored:
         raise UnscoredError(f"{scorer}: nothing was scored")
+
+
+def keep(
+    files: list[Path] = argument(..., "What batches gave back.", metavar="FILE"),
+    cache: Path = option(..., "The folder that was named beside --requests."),
+) -> None:
+    """Keep the replies of batches, whose requests evaluate wrote.
+
+    Requests without a reply are counted by reason.
+    """
+    replies = ReplyCache(cache.expanduser())
+    replies.check("--cache")
+    count, lacking = keep_replies(files, replies)
+    reasons = ", ".join(f"{n:,} {reason}" for reason, n in lacking.most_common())
+    show_text(f"kept in {cache}: {count:,}; without a reply: {reasons or 'none'}")

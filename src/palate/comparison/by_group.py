@@ -1,4 +1,4 @@
-"""A run by subgroups: a trait of the user, a category, a subset."""
+"""A run by subgroups: a trait of the user, a category, a subset; and users who are worse off."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ from numpy.typing import NDArray
 
 from palate import metrics
 from palate.benchmarks import Dataset
-from palate.comparison.harmed import users_harmed
 from palate.contexts import NOTHING
-from palate.errors import BenchmarkError, UsageError
-from palate.evaluation.summary import worst_decile
+from palate.errors import BenchmarkError, ComparisonError, UsageError
 from palate.runs import (
     ReportedEstimate,
     Run,
@@ -29,11 +27,13 @@ MIRRORED = (
     "mirrored couples: no accuracy by subgroup (the two users of a couple make ½ by construction)"
 )
 TRAIT = "trait:"
+ALWAYS = ("subset", "user")
+"""Groupings that any data has."""
 Labels = tuple[NDArray[np.int64], list[str]]
 
 
 def by_group(run: Run, by: str, *, against: Run | None = None) -> SubgroupReport:
-    """Return a run's accuracy by `subset`, `category`, `month` or `trait:NAME`.
+    """Return a run's accuracy by `subset`, `category`, `month`, `user` or `trait:NAME`.
 
     Each group has its accuracy with the jackknife by user and question, its pairs and users, and
     its worst tenth of users; the largest gap between two groups of ten users or more is given
@@ -43,13 +43,13 @@ def by_group(run: Run, by: str, *, against: Run | None = None) -> SubgroupReport
 
     Raises `UsageError` for another `by`, `BenchmarkError` where no row names a group.
 
-    >>> from palate.evaluation import evaluate
-    >>> by_group(evaluate("tasting", "longest", root=None), "subset").note
+    >>> from palate.comparison import evaluate
+    >>> by_group(evaluate("tasting", "longest", "none", root=None), "subset").note
     'mirrored couples: no accuracy by subgroup (the two users of a couple make ½ by construction)'
     """
     check_by(by)
     summary = run.summary
-    cell = {name: getattr(summary, name) for name in ("benchmark", "scorer", "context", "oracle")}
+    cell = summary.model_dump(include={"benchmark", "scorer", "context", "oracle"})
     if run.verdicts.mirrored:
         return SubgroupReport(**cell, by=by, note=MIRRORED)
     verdicts = run.verdicts.by_id()
@@ -66,22 +66,18 @@ def by_group(run: Run, by: str, *, against: Run | None = None) -> SubgroupReport
         groups=groups,
         n_unlabelled=int(np.count_nonzero(codes < 0)),
         largest_gap=_largest_gap(verdicts, codes, groups),
-        worst_decile=worst_decile(verdicts),
+        worst_decile=metrics.worst_decile(verdicts.values, verdicts.user_codes),
         users_harmed=users_harmed(run, against) if against is not None else None,
     )
 
 
 def groups_of(runs: Sequence[Run], by: Sequence[str]) -> list[SubgroupReport]:
     """Return every run by every grouping; users harmed, against the same scorer shown nothing."""
-    plain = {
-        (run.summary.benchmark, run.summary.scorer): run
-        for run in runs
-        if run.summary.context == NOTHING
-    }
+    plain = {run.cell[:2]: run for run in runs if run.summary.context == NOTHING}
     found = []
     for grouping in dict.fromkeys(by):
         for run in runs:
-            other = plain.get((run.summary.benchmark, run.summary.scorer))
+            other = plain.get(run.cell[:2])
             found.append(by_group(run, grouping, against=None if other is run else other))
     return found
 
@@ -91,12 +87,12 @@ def check_by(by: str, pairs: Dataset | None = None) -> None:
 
     >>> check_by("trait")
     Traceback (most recent call last):
-    palate.errors.UsageError: --by trait: write subset, category, month or trait:NAME
+    palate.errors.UsageError: --by trait: write subset, category, month, user or trait:NAME
     """
     trait = by.removeprefix(TRAIT) if by.startswith(TRAIT) else None
-    if by not in ("subset", "category", "month") and not trait:
-        raise UsageError(f"--by {by}: write subset, category, month or trait:NAME")
-    if pairs is None or pairs.mirrored or by == "subset":
+    if by not in (*ALWAYS, "category", "month") and not trait:
+        raise UsageError(f"--by {by}: write subset, category, month, user or trait:NAME")
+    if pairs is None or pairs.mirrored or by in ALWAYS:
         return
     if by == "category" and not any(pair.category for pair in pairs.pairs):
         raise BenchmarkError(f"{pairs.name} has no categories, so there is no --by category")
@@ -113,16 +109,16 @@ def _labels(verdicts: Verdicts, by: str) -> Labels:
     codes: NDArray[np.integer]
     if by == "subset":
         codes, texts = verdicts.subset_codes
+    elif by == "user":
+        users, codes = np.unique(verdicts.users, return_inverse=True)
+        texts = users.tolist()
     elif by == "month":
         codes, texts = verdicts.month_codes
     else:
         codes, labels = verdicts.label_codes
         trait = by.removeprefix(TRAIT)
-        texts = [
-            category if by == "category" else traits.get(trait, "") for category, traits in labels
-        ]
-    here = {texts[code] for code in np.unique(codes).tolist()}
-    names = sorted(here - {""})
+        texts = [of if by == "category" else traits.get(trait, "") for of, traits in labels]
+    names = sorted({texts[code] for code in np.unique(codes).tolist()} - {""})
     position = {name: k for k, name in enumerate(names)}
     table = np.array([position.get(text, -1) for text in texts], dtype=np.int64)
     return table[codes], names
@@ -136,7 +132,7 @@ def _figure(part: Verdicts, name: str) -> SubgroupEstimate:
         n_pairs=len(part),
         n_users=n_users,
         under_10_users=n_users < FEW,
-        worst_decile=worst_decile(part),
+        worst_decile=metrics.worst_decile(part.values, part.user_codes),
     )
 
 
@@ -174,3 +170,46 @@ def _largest_gap(
         n_tested=tested,
         note=gap.note,
     )
+
+
+def users_harmed(run: Run, against: Run, *, seed: int = 0) -> ReportedEstimate:
+    """Return the share of users whose accuracy is lower in `run` than in `against`.
+
+    Both runs are of one scorer on the same rows. Counted are rows scored in both of which either
+    run shows a part of the user; where neither shows any, all rows scored in both. The share is
+    that of a normal model of users' true differences, with an interval by user, and by question
+    where users share questions (`metrics.harmed_share`); n counts the users behind it.
+
+    Raises `ComparisonError` for runs of two scorers, of other rows, or on mirrored couples.
+
+    >>> from palate.comparison import evaluate
+    >>> run = evaluate("tasting", "longest", "none", root=None)
+    >>> users_harmed(run, run)
+    Traceback (most recent call last):
+    palate.errors.ComparisonError: longest: on mirrored couples the couple is the unit, not the user
+    """
+    summary, base = run.summary, against.summary
+    if run.cell[:2] != against.cell[:2]:
+        raise ComparisonError(
+            f"{summary.scorer} on {summary.benchmark} and {base.scorer} on {base.benchmark}: users "
+            "harmed needs two runs of one scorer on one benchmark"
+        )
+    if not run.verdicts.same_rows(against.verdicts):
+        raise ComparisonError(
+            f"{summary.scorer}: the runs of {summary.context} and {base.context} differ "
+            "in their rows"
+        )
+    if run.verdicts.mirrored:
+        raise ComparisonError(
+            f"{summary.scorer}: on mirrored couples the couple is the unit, not the user"
+        )
+    v, w = run.verdicts.by_id(), against.verdicts.by_id()
+    shown = np.maximum(v.own_words, w.own_words) > 0
+    if not shown.any():
+        shown[:] = True
+    differences = np.where(shown, v.values - w.values, np.nan)
+    # A constant question is none: what users then share are texts, if anything.
+    shared = v.clusters.take(~np.isnan(differences)).items is not None
+    questions = v.question_codes if shared else None
+    share = metrics.harmed_share(differences, v.user_codes, questions, seed=seed)
+    return ReportedEstimate.of(share)

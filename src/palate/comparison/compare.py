@@ -2,25 +2,43 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from pathlib import Path
 from typing import ClassVar
 
-from palate.comparison.duplicates import group_of, refuse_duplicates
 from palate.comparison.paired import paired_each
-from palate.comparison.redraws import Contrast, NoisySide, is_shown, survivals
+from palate.comparison.redraws import Contrast, NoisySide, is_shown, with_survival
+from palate.contexts import NOTHING, shows
 from palate.errors import ComparisonError
 from palate.records import Record
-from palate.runs import Run, RunLabel, Summary, Tabular, Test, Verdicts, load_runs, with_holm
+from palate.records.arguments import checked, grouped
+from palate.runs import (
+    ResultSource,
+    Run,
+    RunLabel,
+    Summary,
+    Tabular,
+    Test,
+    Verdicts,
+    load_runs,
+    read_manifest,
+    with_holm,
+)
 from palate.scorers import is_baseline
 
 LEAST_COMMON = 0.9
-RunSource = Run | Path | str
 Key = tuple[str, str]
 """Id and content of a row."""
+DRAWN = ("limit", "since", "until")
+"""Parts of a run's identity that say which rows of a file it is of."""
+HASHED = {
+    "rows": "rows",
+    "columns": "columns",
+    "fingerprints": "model or code",
+    "context_fingerprint": "what the context is made with",
+}
+"""Parts of a run's identity whose values tell a reader nothing, in words."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +50,11 @@ class RankedRun:
     worst: int | None
     equal: tuple[Run, ...] = ()
     """Runs of the same verdicts on the same rows, which share its tests."""
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """It, and those like it."""
+        return (self.run, *self.equal)
 
 
 @dataclass(frozen=True)
@@ -45,6 +68,11 @@ class ComparisonGroup:
     tests: tuple[Test, ...]
     n_common: int
     """Rows that all of its runs have."""
+
+    @property
+    def runs(self) -> list[Run]:
+        """All of them, in the order of the ranking."""
+        return [run for ranked in self.ranking for run in ranked.runs]
 
 
 class Tests(Record):
@@ -75,16 +103,18 @@ class Comparison(Tabular):
 
         Raises `ComparisonError` where no run of them is compared with another scorer's.
         """
-        given = {(run.cell, run.content_hash) for run in standard}
+        standards = {(run.cell, run.content_hash) for run in standard}
         worse, compared = [], False
         for group in self.groups:
             ranked = [place for place in group.ranking if place.best is not None]
             for place in ranked:
-                equal = [(each.cell, each.content_hash) for each in (place.run, *place.equal)]
-                if not given.isdisjoint(equal):
+                equal = [(each.cell, each.content_hash) for each in place.runs]
+                if not standards.isdisjoint(equal):
                     compared |= len(ranked) > 1 or len(equal) > 1
                     name = place.run.summary.scorer
-                    worse += [it for it in group.tests if is_shown(it) and it.better == name]
+                    worse += [
+                        test for test in group.tests if is_shown(test) and test.better == name
+                    ]
         if not compared:
             raise ComparisonError(
                 "--fail-if-worse: expected one of the runs that are compared, no baseline, beside "
@@ -97,41 +127,61 @@ class Comparison(Tabular):
         return Tests(runs=tuple(run.summary for run in self.runs), tests=self.tests)
 
 
-def compare(runs: RunSource | Iterable[RunSource]) -> Comparison:
+@checked
+def compare(runs: ResultSource | Iterable[ResultSource]) -> Comparison:
     """Test every two scorers on their common pairs of one benchmark under one context.
 
     Runs are given as such, or by folders at or under which they lie. Rows are paired by id and
     content. Scorers with equal verdicts are tested once; baselines are not tested. Holm-corrected
-    over all tests. Raises `ComparisonError` where two runs share under 90 % of the larger one's
+    over all tests. A personal model that is shown nothing stands beside scorers shown the user too.
+    Raises `ComparisonError` where two runs share under 90 % of the larger one's
     rows, and where no two scorers share a benchmark and a context.
     """
-    given = [runs] if isinstance(runs, (str, Path, Run)) else runs
-    every = [
-        run for each in given for run in ([each] if isinstance(each, Run) else load_runs(each))
-    ]
-    grouped: dict[tuple[str, str], list[Run]] = defaultdict(list)
-    for run in every:
-        if not run.summary.oracle:
-            grouped[group_of(run), run.summary.context].append(run)
-    for group in grouped.values():
-        refuse_duplicates(group)
-    places = {name: _equal(_sorted(group)) for name, group in grouped.items()}
+    every = load_runs(runs)
+    runs_of = _by_context([run for run in every if not run.summary.oracle])
+    if not any(len(group) > 1 for group in runs_of.values()):
+        raise ComparisonError(
+            "needs finished runs of two scorers on one benchmark under one context, none an "
+            f"oracle; here are {', '.join(map(' under '.join, runs_of)) or 'none'}"
+        )
+    places = {name: _equal(_sorted(group)) for name, group in runs_of.items()}
     couples = {
         name: list(combinations([runs[0] for runs in _distinct(equal)], 2))
         for name, equal in places.items()
     }
-    if not any(len(group) > 1 for group in grouped.values()):
-        raise ComparisonError(
-            "needs finished runs of two scorers on one benchmark under one context, none an oracle"
-        )
     tests = iter(paired_tests([couple for each in couples.values() for couple in each]))
     groups = []
-    for (name, context), group in grouped.items():
+    for (name, context), group in runs_of.items():
         mine = tuple(next(tests) for _ in couples[name, context])
         common = len(_common([run.verdicts for run in group]))
         ranking = tuple(_ranking(places[name, context], mine))
         groups.append(ComparisonGroup(name, context, ranking, mine, common))
     return Comparison(tuple(every), tuple(groups))
+
+
+def _by_context(ranked: Sequence[Run]) -> dict[tuple[str, str], list[Run]]:
+    # What a personal model knows of its user it need not be shown: shown nothing it stands beside
+    # scorers that are shown the user.
+    under = {
+        (name, context): runs
+        for name, some in groups_of_runs(ranked).items()
+        for context, runs in grouped(some, lambda run: run.summary.context).items()
+    }
+    groups = {}
+    for (name, context), runs in under.items():
+        scorers = {run.summary.scorer for run in runs}
+        states = [
+            run
+            for run in under.get((name, NOTHING), ())
+            if run.summary.scorer not in scorers
+            and run.summary.scorer.startswith("personal:")
+            and "state=" not in run.summary.scorer
+        ]
+        if shows(context) != "user" or not states or all(map(_is_baseline, runs)):
+            groups[name, context] = runs
+        else:
+            groups[name, f"{context}, or the user's state"] = [*runs, *states]
+    return groups
 
 
 def _is_baseline(run: Run) -> bool:
@@ -144,12 +194,10 @@ def _distinct(places: Sequence[Sequence[Run]]) -> list[Sequence[Run]]:
 
 def _equal(runs: Sequence[Run]) -> list[list[Run]]:
     # Runs with the same verdicts on the same rows, together.
-    equal: dict[tuple[object, ...], list[Run]] = defaultdict(list)
-    for run in runs:
-        verdicts = run.verdicts
-        key = (_is_baseline(run), tuple(verdicts.keys), verdicts.values.tobytes())
-        equal[key].append(run)
-    return list(equal.values())
+    def verdicts(run: Run) -> tuple[object, ...]:
+        return _is_baseline(run), tuple(run.verdicts.keys), run.verdicts.values.tobytes()
+
+    return list(grouped(runs, verdicts).values())
 
 
 def paired_tests(couples: Sequence[tuple[Run, Run]]) -> list[Test]:
@@ -178,17 +226,14 @@ def _redrawn(
     if not any(run.again is not None for couple in couples for run in couple):
         return list(tests)
     sides: dict[int, NoisySide] = {}
-    contrasts = []
-    for test, runs, rows in zip(tests, couples, aligned, strict=True):
+    contrasts = {}
+    for k, (test, runs, rows) in enumerate(zip(tests, couples, aligned, strict=True)):
         for run, verdicts in zip(runs, rows, strict=True):
             if id(verdicts) not in sides:
                 sides[id(verdicts)] = NoisySide.of(run, verdicts)
         first, second = (sides[id(verdicts)] for verdicts in rows)
-        contrasts.append(Contrast(first, second, "all", test))
-    return [
-        test if share is None else test.model_copy(update={"survival": share})
-        for test, share in zip(tests, survivals(contrasts), strict=True)
-    ]
+        contrasts[k] = Contrast(first, second, "all", test)
+    return with_survival(tests, contrasts)
 
 
 def _aligned(a: Run, b: Run, of_a: Sequence[Key], of_b: Sequence[Key]) -> tuple[Verdicts, Verdicts]:
@@ -223,12 +268,7 @@ def _take(verdicts: Verdicts, keys: Sequence[tuple[str, str]]) -> Verdicts:
 
 def _sorted(runs: Sequence[Run]) -> list[Run]:
     return sorted(
-        runs,
-        key=lambda run: (
-            -(run.accuracy if run.accuracy is not None else -1.0),
-            run.summary.scorer,
-            run.summary.context,
-        ),
+        runs, key=lambda run: (1.0 if run.accuracy is None else -run.accuracy, *run.cell[1:])
     )
 
 
@@ -251,3 +291,61 @@ def _ranking(places: Sequence[Sequence[Run]], tests: Sequence[Test]) -> list[Ran
             worst = n - sum(sizes[other] for other in ranked if scorer in above[other])
         ranking.append(RankedRun(run, best, worst, tuple(equal)))
     return ranking
+
+
+def groups_of_runs(runs: Sequence[Run]) -> dict[str, list[Run]]:
+    """Return the runs by what they are compared in: mirrored couples stand apart from whole sets.
+
+    A file that was read twice, each time in another way, is two sets, named by their options.
+    Raises `ComparisonError` for two runs of one scorer under one context in one of them.
+    """
+    sets = grouped(
+        runs, lambda run: run.summary.benchmark + " (mirrored couples)" * run.verdicts.mirrored
+    )
+    groups: dict[str, list[Run]] = {}
+    for name, some in sets.items():
+        parts = {name: some}
+        if len({run.cell for run in some}) < len(some):
+            parts = {f"{name}{how}": part for how, part in grouped(some, _read_by).items()}
+        for part in parts.values():
+            _refuse_duplicates(part)
+        groups |= parts
+    return groups
+
+
+def _read_by(run: Run) -> str:
+    if run.folder is None:
+        return ""
+    manifest = read_manifest(run.folder)
+    drawn = {name: manifest.identity.get(name) for name in DRAWN}
+    words = [word for name, value in drawn.items() if value for word in (f"--{name}", str(value))]
+    return "".join(f" {word}" for word in (*manifest.command[2:], *words))
+
+
+def _refuse_duplicates(runs: Sequence[Run]) -> None:
+    seen: dict[tuple[str, str, str], Run] = {}
+    for run in runs:
+        first = seen.setdefault(run.cell, run)
+        if first is not run:
+            raise ComparisonError(
+                f"{' under '.join(run.cell[1:])} is there twice: {first.folder} and {run.folder}"
+                f"{_differences(first, run)}; name one of them"
+            )
+
+
+def _differences(first: Run, second: Run) -> str:
+    if first.folder is None or second.folder is None:
+        return ""
+    a, b = (read_manifest(folder).identity for folder in (first.folder, second.folder))
+    if a == b:
+        return " have the same settings and other rows or figures: palate verify tells which to use"
+    words = [
+        HASHED.get(name) or f"{name} ({_word(a.get(name))}, {_word(b.get(name))})"
+        for name in dict.fromkeys([*a, *b])
+        if a.get(name) != b.get(name)
+    ]
+    return f" differ in {', '.join(words)}" if words else ""
+
+
+def _word(value: object) -> str:
+    return "none" if value is None else str(value)

@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from pathlib import Path
-from typing import TypeAlias, TypedDict, Unpack, overload
+from collections.abc import Sequence
+from typing import Unpack, overload
 
-from palate.benchmarks import Dataset, dataset_of
+from palate.benchmarks import Data, dataset_of, need_pairs, several_data
 from palate.comparison.grid import Grid, plan_grid, run_grid
-from palate.errors import UsageError
-from palate.evaluation import Start, Twice, Work
-from palate.evaluation import evaluate as evaluate_run
-from palate.records import Context, Judge, Scorer, Settings
+from palate.comparison.recalled import grid_key, recall, remember
+from palate.evaluation import (
+    Contexts,
+    Rater,
+    Raters,
+    RecomputeOptions,
+    Work,
+    WorkOptions,
+    evaluated,
+)
+from palate.execution import build_runner
+from palate.records import Context
+from palate.records.arguments import alone, checked
 from palate.runs import Run
-from palate.session import Session
-
-Data: TypeAlias = str | Path | Dataset
-Rater: TypeAlias = str | Scorer | Judge
 
 
-class EvaluateOptions(TypedDict, total=False):
+class EvaluateOptions(WorkOptions, total=False):
     """What `evaluate` takes besides what is evaluated."""
 
-    root: Path | str | None
-    session: Session | None
-    settings: Settings | None
-    retry_unscored: bool
-    start: Start | None
     noise_rows: int | None
     ask_again: float
     rate_undecided: bool
@@ -46,32 +45,36 @@ def evaluate(  # type: ignore[overload-overlap]
 @overload
 def evaluate(
     benchmark: Data | Sequence[Data],
-    scorers: str | Iterable[str],
-    contexts: str | Iterable[str] | None = None,
+    scorers: Raters,
+    contexts: Contexts | None = None,
+    *,
+    name: str | None = None,
     **how: Unpack[EvaluateOptions],
 ) -> Grid: ...
 
 
+@checked
 def evaluate(
     benchmark: Data | Sequence[Data],
-    scorers: Rater | Iterable[str],
-    contexts: str | Context | Iterable[str] | None = None,
+    scorers: Raters,
+    contexts: Contexts | None = None,
     *,
     name: str | None = None,
-    root: Path | str | None = "runs",
-    session: Session | None = None,
-    settings: Settings | None = None,
-    retry_unscored: bool = False,
-    start: Start | None = None,
     noise_rows: int | None = None,
     ask_again: float = 0.0,
     rate_undecided: bool = False,
+    **options: Unpack[WorkOptions],
 ) -> Run | Grid:
     """Evaluate one scorer under one context on one benchmark, or a list of any of them.
 
     One of each is a `Run`, anything else a `Grid` with what the contexts gain. Without `contexts`,
     users with posts are shown nothing, five posts of theirs and as many words of a stranger; a
-    personal scorer is shown nothing. A scorer object needs a `name`, which stands for its spec.
+    personal scorer is shown nothing.
+
+    Data are a name, a path, a `Dataset`, a declared `Benchmark`, or rows as `Dataset.of` takes
+    them. A scorer is a spec, an object, or a function of (question, response, user), where `user`
+    is a tuple of the texts that are shown of the user. An object is called by `name`, else by its
+    `spec`, its `name` or its class; a function by its name.
 
     `root` ("runs") is where runs live; None keeps them in memory. What is finished is not computed
     again; with `retry_unscored` replies that could not be read are asked for again. `start` is told
@@ -81,47 +84,40 @@ def evaluate(
     users called ties are scored too.
 
     Raises:
-        UsageError: for a scorer object or a context object among many, two benchmarks of one name,
-            and contexts that differ in draws alone.
-        And what loading and scoring raise.
+        UsageError: for arguments of another kind, two benchmarks, scorers or contexts of one name,
+            contexts that differ in draws alone, and a scorer without `info` where runs are kept.
+        DataError: for a row that breaks the row contract.
+        And what loading models and scoring raise.
 
-    >>> run = evaluate("tasting", "longest", "none", root=None)
-    >>> grid = evaluate("tasting", ["longest"], ["none", "profile:5"], root=None)
-    >>> run.accuracy, [run.summary.context for run in grid.runs], grid.gains[0].value
-    (0.5, ['none', 'profile:5'], 0.0)
+    Example:
+        >>> run = evaluate("tasting", "longest", "none", root=None)
+        >>> grid = evaluate("tasting", ["longest"], ["none", "profile:5"], root=None)
+        >>> run.accuracy, [run.summary.context for run in grid.runs], grid.gains[0].value
+        (0.5, ['none', 'profile:5'], 0.0)
     """
-    if not (_many(benchmark) or _many(scorers) or contexts is None or _many(contexts)):
-        return evaluate_run(
-            benchmark,  # type: ignore[arg-type]
-            scorers,  # type: ignore[arg-type]
-            contexts,  # type: ignore[arg-type]
-            name=name,
-            root=root,
-            session=session,
-            settings=settings,
-            retry_unscored=retry_unscored,
-            progress=None if start is None else start(f"{name or scorers} · {contexts}"),
-            noise_rows=noise_rows,
-            ask_again=ask_again,
-            rate_undecided=rate_undecided,
+    work = Work.of(**options)
+    twice = RecomputeOptions(noise_rows, ask_again).check()
+    build_runner(work.session.engine)  # what cannot be read is refused before anything is loaded
+    data, seed = several_data(benchmark), work.settings.seed
+    names = work.scorers(scorers, name)
+    specs = None if contexts is None else work.contexts(contexts)
+    if data is None:
+        pairs = dataset_of(benchmark, seed)  # type: ignore[arg-type]
+        sets = [pairs]
+    else:
+        sets = [dataset_of(each, seed) for each in data]
+    key = grid_key(sets, names, specs, work, twice, rate_undecided=rate_undecided)
+    finished = recall(key, work)
+    if data is None and alone(scorers) and specs is not None and alone(contexts):
+        if finished is not None:
+            return finished.runs[0]
+        need_pairs(pairs.rows, pairs.name)
+        tell = work.start(f"{names[0]} · {specs[0]}")
+        run = evaluated(
+            names[0], pairs, specs[0], work, twice, progress=tell, rate_undecided=rate_undecided
         )
-    for what, given in (("scorer", scorers), ("context", contexts)):
-        if not (given is None or isinstance(given, str) or _many(given)):
-            raise UsageError(
-                f"{what} {given!r}: an object is evaluated alone; name one benchmark, one scorer "
-                "and one context"
-            )
-    work = Work.of(session, settings, root, retry_unscored=retry_unscored, start=start)
-    listed = [benchmark] if isinstance(benchmark, str | Path | Dataset) else benchmark
-    cells = plan_grid(
-        [dataset_of(each, work.settings.seed) for each in listed],
-        [scorers] if isinstance(scorers, str) else scorers,  # type: ignore[arg-type]
-        [contexts] if isinstance(contexts, str) else contexts,  # type: ignore[arg-type]
-        work,
-        rate_undecided=rate_undecided,
-    )
-    return run_grid(cells, work, Twice(noise_rows, ask_again))
-
-
-def _many(given: object) -> bool:
-    return isinstance(given, Iterable) and not isinstance(given, str | Path | Dataset)
+        return remember(key, Grid((run,), (), ()), work).runs[0]
+    if finished is not None:
+        return finished
+    cells = plan_grid(sets, names, specs, work, rate_undecided=rate_undecided)
+    return remember(key, run_grid(cells, work, twice), work)

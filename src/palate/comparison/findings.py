@@ -52,12 +52,12 @@ def findings_of(grid: Grid) -> list[Finding]:
             findings.append(_finding(run, [g for g in gains if g not in of_state], runs))
         if of_state:
             findings.append(_finding(run, of_state, runs, of_state=True))
-    told = {(f.benchmark, f.scorer) for f in findings}
+    tested = {(f.benchmark, f.scorer) for f in findings}
     compared = {run.cell for f in findings for run in (f.nothing, f.stranger) if run}
     findings += [
         _finding(run, [], runs)
         for key, run in runs.items()
-        if key[:2] not in told and key not in compared
+        if key[:2] not in tested and key not in compared
     ]
     order = list(dict.fromkeys(run.summary.context for run in grid.runs))
     return sorted(findings, key=lambda f: (f.of_state, order.index(f.context), *_place(f)))
@@ -107,8 +107,5 @@ def _word(run: Run, gain: Gain | None, identity: Gain | None, noisy: Iterable[Ru
 def _place(finding: Finding) -> tuple[bool, float, float]:
     # Scorers before baselines, the largest identity gain first, then the most accurate.
     identity = finding.identity.value if finding.identity else None
-    return (
-        finding.baseline,
-        float("inf") if identity is None else -identity,
-        -(finding.run.accuracy or 0.0),
-    )
+    gain = float("inf") if identity is None else -identity
+    return finding.baseline, gain, -(finding.run.accuracy or 0.0)

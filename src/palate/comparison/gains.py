@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, cast
 
 from palate.comparison.paired import paired
-from palate.comparison.redraws import Contrast, NoisySide, survivals
+from palate.comparison.redraws import Contrast, NoisySide, with_survival
 from palate.contexts import NOTHING, strangers_of
 from palate.errors import ComparisonError
 from palate.metrics import minimum_detectable_effect
@@ -37,18 +37,15 @@ def gains_of(runs: Sequence[Run], missing: Sequence[tuple[str, str, str]] = ()) 
             continue
         contexts = [shown for name, by, shown in cells if (name, by) == (benchmark, scorer)]
         for kind, against in _partners(context, run.summary.oracle, contexts):
-            other = by_cell.get((benchmark, scorer, against))
-            base = Gain(
-                benchmark=benchmark,
-                scorer=scorer,
-                context=context,
-                kind=kind,
-                against=against,
-                oracle=run.summary.oracle,
-            )
+            base, other = _unknown(run, kind, against), by_cell.get((benchmark, scorer, against))
             gains.append(base if other is None else gain(run, other, base))
     tables = [None if one.oracle or is_baseline(one.scorer) else one.benchmark for one in gains]
     return _redrawn(with_holm(gains, [one.p for one in gains], tables), tables, by_cell)
+
+
+def _unknown(run: Run, kind: Kind, against: str) -> Gain:
+    cell = dict(zip(("benchmark", "scorer", "context"), run.cell, strict=True))
+    return Gain(**cell, kind=kind, against=against, oracle=run.summary.oracle)
 
 
 def _redrawn(
@@ -64,11 +61,7 @@ def _redrawn(
         if other is not None and each.p is not None:
             own = sides[each.benchmark, each.scorer, each.context]
             contrasts[k] = Contrast(own, sides[other.cell], table, each, each.state_against is None)
-    shares = dict(zip(contrasts, survivals(list(contrasts.values())), strict=True))
-    return [
-        each if shares.get(k) is None else each.model_copy(update={"survival": shares[k]})
-        for k, each in enumerate(gains)
-    ]
+    return with_survival(gains, contrasts)
 
 
 def against(gain: Gain | None, by_cell: Mapping[Key, Run]) -> Run | None:
@@ -77,38 +70,28 @@ def against(gain: Gain | None, by_cell: Mapping[Key, Run]) -> Run | None:
         return None
     if gain.state_against is None:
         return by_cell.get((gain.benchmark, gain.scorer, gain.against))
-    scorers = [
-        scorer
-        for benchmark, scorer, context in by_cell
-        if (benchmark, context) == (gain.benchmark, gain.context)
-    ]
+    scorers = _scorers(by_cell, gain.benchmark, gain.context)
     state = cast(State, gain.state_against)
     other = next(iter(scorers_with_state(gain.scorer, state, scorers)), None)
     return None if other is None else by_cell[gain.benchmark, other, gain.context]
 
 
-def _state_gains(run: Run, by_cell: Mapping[tuple[str, str, str], Run]) -> list[Gain]:
+def _state_gains(run: Run, by_cell: Mapping[Key, Run]) -> list[Gain]:
     """Return what a user's own state gains over the prior's and over a stranger's."""
-    summary, gains = run.summary, []
-    if state_of(summary.scorer) != "own":
+    (benchmark, scorer, context), gains = run.cell, []
+    if state_of(scorer) != "own":
         return []
-    scorers = [
-        by for name, by, shown in by_cell if (name, shown) == (summary.benchmark, summary.context)
-    ]
     for kind, state in STATE_GAINS:
-        for other in scorers_with_state(summary.scorer, state, scorers):
+        for other in scorers_with_state(scorer, state, _scorers(by_cell, benchmark, context)):
             draws = draws_of(other)
-            base = Gain(
-                benchmark=summary.benchmark,
-                scorer=summary.scorer,
-                context=summary.context,
-                kind=kind,
-                against=f"state={state}" + (f"&draws={draws}" if draws else ""),
-                oracle=summary.oracle,
-            )
-            against = by_cell[summary.benchmark, other, summary.context]
+            base = _unknown(run, kind, f"state={state}" + (f"&draws={draws}" if draws else ""))
+            against = by_cell[benchmark, other, context]
             gains.append(gain(run, against, base, all_rows=True))
     return gains
+
+
+def _scorers(cells: Iterable[Key], benchmark: str, context: str) -> list[str]:
+    return [scorer for name, scorer, shown in cells if (name, shown) == (benchmark, context)]
 
 
 def gain(run: Run, other: Run, base: Gain, *, all_rows: bool = False) -> Gain:
@@ -124,13 +107,8 @@ def gain(run: Run, other: Run, base: Gain, *, all_rows: bool = False) -> Gain:
     difference = paired(ours, theirs, counted=None if all_rows else ours.own_words > 0)
     estimate = difference.estimate
     effect = minimum_detectable_effect(estimate.se, estimate.df)
-    return base.model_copy(
-        update={
-            **difference.figures,
-            "n_left_out": difference.n_all - estimate.n,
-            "minimum_detectable_effect": effect,
-        }
-    )
+    more = {"n_left_out": difference.n_all - estimate.n, "minimum_detectable_effect": effect}
+    return base.model_copy(update=difference.figures | more)
 
 
 def _partners(context: str, oracle: bool, asked: Sequence[str]) -> list[tuple[Kind, str]]:

@@ -9,29 +9,25 @@ from typing import ClassVar, NamedTuple
 from palate.benchmarks import Dataset, need_pairs
 from palate.comparison.gains import gains_of
 from palate.contexts import refuse_other_draws
-from palate.errors import UsageError
+from palate.engines import RequestFile
+from palate.errors import EndpointError, UsageError
 from palate.evaluation import (
     USUAL,
+    BoundScorer,
     HasStates,
-    Twice,
+    RecomputeOptions,
     Work,
-    evaluated_or_shard,
     need_choices,
     not_applicable,
     refuse,
+    run_or_shard,
+    score_undecided,
     spec_of,
     with_states,
 )
 from palate.execution import build_runner
-from palate.records import (
-    NO_STRANGER,
-    Context,
-    Judge,
-    Record,
-    Scorer,
-    components_of,
-    info_of,
-)
+from palate.records import NO_STRANGER, Context, Judge, Record, Scorer, components_of, info_of
+from palate.records.arguments import ObjectName
 from palate.runs import Gain, Printed, RatingReport, Run, SubgroupReport, Summary, Tabular
 from palate.specs import Spec
 from palate.specs import load as load_registered
@@ -84,6 +80,11 @@ class Grid(Tabular):
     """Against users' own ratings, where that was asked for."""
 
     @property
+    def results(self) -> tuple[Run, ...]:
+        """Its runs."""
+        return self.runs
+
+    @property
     def all_unscored(self) -> list[Run]:
         """The runs in which nothing was scored.
 
@@ -131,8 +132,10 @@ def plan_grid(
     built = [work.context(text) for text in dict.fromkeys(contexts or POSTS)]
     distinct = list({context.spec: context for context in built}.values())
     refuse_other_draws(context.spec for context in distinct)
-    given = dict.fromkeys(str(Spec.parse(scorer)) for scorer in scorers)
-    texts = [spec for text in given for spec in with_states(text, work.scorer(text))]
+    named = dict.fromkeys(
+        text if isinstance(text, ObjectName) else str(Spec.parse(text)) for text in scorers
+    )
+    texts = [spec for text in named for spec in with_states(text, work.scorer(text))]
     cells = []
     planned = set()
     for text in dict.fromkeys(texts):
@@ -160,7 +163,8 @@ def _usual(
     usual = [c for c in posts if not not_applicable(info_of(scorer, text), c)]
     if not usual:
         raise UsageError(
-            f"{text} needs text of the user, and {pairs.name} holds no posts; name a context by -c"
+            f"{text} needs text of the user, and {pairs.name} holds no posts; --posts FILE adds "
+            "what users wrote"
         )
     return usual
 
@@ -186,7 +190,7 @@ def _cell(
     return PlannedCell(pairs, text, context.spec, void, draws, calls, asks, rate_undecided)
 
 
-def run_grid(cells: Sequence[PlannedCell], work: Work, twice: Twice = USUAL) -> Grid:
+def run_grid(cells: Sequence[PlannedCell], work: Work, twice: RecomputeOptions = USUAL) -> Grid:
     """Run every cell that has a meaning; of a work's shard there are no runs.
 
     Raises `UsageError` for a share to ask again where no scorer asks an endpoint.
@@ -198,7 +202,7 @@ def run_grid(cells: Sequence[PlannedCell], work: Work, twice: Twice = USUAL) -> 
             "process come out the same"
         )
     computed = [
-        evaluated_or_shard(
+        run_or_shard(
             cell.scorer,
             cell.benchmark,
             cell.context,
@@ -213,3 +217,28 @@ def run_grid(cells: Sequence[PlannedCell], work: Work, twice: Twice = USUAL) -> 
     runs = [run for run in computed if run is not None]
     missing = tuple((c.benchmark.name, c.scorer, c.context) for c in cells if c.not_applicable)
     return Grid(tuple(runs), missing, tuple(gains_of(runs, missing)))
+
+
+def write_lacking(cells: Sequence[PlannedCell], work: Work, requests: RequestFile) -> int:
+    """Write what neither the cache nor a run under the root holds; from then on nothing is sent.
+
+    Returns how many cells ask more once these are answered: a model writes their contexts first.
+    """
+    assert work.session.replies is not None, "requests are what a cache lacks"
+    work.session.replies.requests = requests
+    waiting = 0
+    with requests:
+        for cell in (cell for cell in cells if not cell.not_applicable):
+            progress = work.start(f"{cell.scorer} · {cell.context}")
+            try:
+                job = BoundScorer.of(cell.scorer, cell.benchmark, cell.context, work)
+                computation = job.computation(job.rows)  # plans, so contexts' texts are written
+                if cell.asks or "api:" in str([it.get("embedders") for it in computation.details]):
+                    computation.run(None, work.root, progress)
+                    if cell.rate_undecided:
+                        score_undecided(job, None, progress)
+            except EndpointError:
+                if not requests.batches:
+                    raise
+                waiting += 1
+    return waiting

@@ -30,16 +30,9 @@ class PairedDifference:
     @property
     def figures(self) -> dict[str, Any]:
         """What a test and a gain tell of it."""
-        estimate = self.estimate
-        return {
-            "value": estimate.value,
-            "low": estimate.low,
-            "high": estimate.high,
-            "n": estimate.n,
-            "n_users": estimate.n_units,
-            "p": self.p,
-            "note": estimate.note,
-        }
+        told = ("value", "low", "high", "n", "note")
+        figures = {name: getattr(self.estimate, name) for name in told}
+        return figures | {"n_users": self.estimate.n_units, "p": self.p}
 
 
 def paired(

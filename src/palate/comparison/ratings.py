@@ -36,7 +36,7 @@ def evaluate_ratings(run: Run, *, seed: int = 0) -> RatingReport:
     Raises `BenchmarkError` where no row is rated, `DataError` for a rating outside of its scale.
 
     >>> from palate.benchmarks import Dataset
-    >>> from palate.evaluation import evaluate
+    >>> from palate.comparison import evaluate
     >>> from palate.records import Gold, PreferencePair
     >>> pairs = tuple(
     ...     PreferencePair(
@@ -45,11 +45,14 @@ def evaluate_ratings(run: Run, *, seed: int = 0) -> RatingReport:
     ...     )
     ...     for k in range(12)
     ... )
-    >>> found = evaluate_ratings(evaluate(Dataset("tea", pairs), "longest", root=None))
+    >>> found = evaluate_ratings(evaluate(Dataset("tea", pairs), "longest", "none", root=None))
     >>> round(found.spearman.value, 3), found.n_ratings, found.n_users
     (1.0, 24, 4)
     """
-    verdicts = _with_undecided(run)
+    verdicts = run.verdicts
+    if run.undecided is not None:
+        verdicts = Verdicts(chain(verdicts.rows, run.undecided.rows))
+    verdicts = verdicts.by_id()
     items, n_unscored, scale = _items(run, verdicts)
     scores, ratings, users = items.scores, items.ratings, items.users
     clusters = Clusters.of(users, questions=items.questions, texts=(items.names,))
@@ -58,10 +61,7 @@ def evaluate_ratings(run: Run, *, seed: int = 0) -> RatingReport:
     places, summary = verdicts.rated[0], run.summary
     _, counts = np.unique(users, return_counts=True)
     return RatingReport(
-        benchmark=summary.benchmark,
-        scorer=summary.scorer,
-        context=summary.context,
-        oracle=summary.oracle,
+        **summary.model_dump(include={"benchmark", "scorer", "context", "oracle"}),
         n_ratings=len(scores),
         n_users=len(counts),
         n_unrated=int(np.count_nonzero(places < 0)),
@@ -84,9 +84,8 @@ def ratings_of(runs: Sequence[Run], *, seed: int = 0) -> list[RatingReport]:
     Oracles are left out of the correction.
     """
     reports = [evaluate_ratings(run, seed=seed) for run in runs]
-    tests = [(one, baseline) for one in reports for baseline in one.baselines]
-    tables = [None if one.oracle else one.benchmark for one, _ in tests]
-    baselines = [baseline for _, baseline in tests]
+    tables = [None if one.oracle else one.benchmark for one in reports for _ in one.baselines]
+    baselines = [baseline for one in reports for baseline in one.baselines]
     corrected = iter(with_holm(baselines, [baseline.p for baseline in baselines], tables))
     return [
         one.model_copy(update={"baselines": tuple(islice(corrected, len(one.baselines)))})
@@ -129,12 +128,6 @@ class _Items(NamedTuple):
     names: NDArray[np.bytes_]
 
 
-def _with_undecided(run: Run) -> Verdicts:
-    if run.undecided is None:
-        return run.verdicts.by_id()
-    return Verdicts(chain(run.verdicts.rows, run.undecided.rows)).by_id()
-
-
 def _items(run: Run, verdicts: Verdicts) -> tuple[_Items, int, tuple[float, float] | None]:
     places, columns = verdicts.rated
     rows = np.flatnonzero(places >= 0)
@@ -149,31 +142,26 @@ def _items(run: Run, verdicts: Verdicts) -> tuple[_Items, int, tuple[float, floa
     ids = [keys[k][0] for k in rows.tolist()]
     scales, guessed = _scales(ids, columns.ratings[ranked], columns.scales[ranked])
     rated, ends = columns.ratings[ranked].ravel(), np.repeat(scales, 2, axis=0)
-    given = np.flatnonzero(~np.isnan(rated))
+    known = np.flatnonzero(~np.isnan(rated))
     # Users by name and items by content: no figure may depend on the file's order.
-    who = np.repeat(np.unique(verdicts.users[rows], return_inverse=True)[1], 2)
-    asked = np.repeat(verdicts.question_codes[rows], 2)
+    owners = np.repeat(np.unique(verdicts.users[rows], return_inverse=True)[1], 2)
+    question_codes = np.repeat(verdicts.question_codes[rows], 2)
     what = columns.responses[ranked].ravel()
     # Stable, so that within one item the rows stay in the order of their ids.
-    given = given[np.lexsort((who[given], what[given]))]
-    scores = columns.scores[ranked].ravel()[given]
-    users, responses, questions = who[given], what[given], asked[given]
+    known = known[np.lexsort((owners[known], what[known]))]
+    scores = columns.scores[ranked].ravel()[known]
+    users, responses, questions = owners[known], what[known], question_codes[known]
     new = np.ones(len(users), dtype=bool)
     new[1:] = (responses[1:] != responses[:-1]) | (users[1:] != users[:-1])
     item = np.cumsum(new) - 1
-    means = _means(item, rated[given], ends[given])
+    means = _means(item, rated[known], ends[known])
     scored = np.flatnonzero(~np.isnan(scores))
     chosen, first = np.unique(item[scored], return_index=True)
     # Verdicts too are told on float32.
     single = np.clip(scores[scored][first], -LARGEST, LARGEST).astype(np.float32)
     starts = np.flatnonzero(new)[chosen]
-    items = _Items(
-        single.astype(np.float64),
-        means[chosen],
-        users[starts],
-        questions[starts],
-        responses[starts],
-    )
+    named = (column[starts] for column in (users, questions, responses))
+    items = _Items(single.astype(np.float64), means[chosen], *named)
     return items, len(means) - len(chosen), guessed
 
 
@@ -224,9 +212,7 @@ def _baseline(
     guess = predicted.user_mean if name == BASELINES[0] else predicted.global_mean
     both = np.where(np.isnan(predicted.scorer), np.nan, guess)
     saved = metrics.error_reduction(predicted.scorer, both, ratings, clusters)
+    error, reduction = metrics.mean_error(both, ratings, clusters), ReportedEstimate.of(saved)
     return RatingBaseline(
-        name=name,
-        rating_error=ReportedEstimate.of(metrics.mean_error(both, ratings, clusters)),
-        error_reduction=ReportedEstimate.of(saved),
-        p=saved.p,
+        name=name, rating_error=ReportedEstimate.of(error), error_reduction=reduction, p=saved.p
     )

@@ -7,9 +7,10 @@ least 960.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,8 @@ from numpy.typing import NDArray
 from palate import metrics
 from palate.comparison.paired import BY_USER, method_of
 from palate.metrics.noise import NoisyVerdicts, blocks
-from palate.metrics.redrawn import redrawn_holm, redrawn_sign_flips, redrawn_tests
+from palate.metrics.paired import redrawn_holm, redrawn_sign_flips, redrawn_tests
+from palate.records.arguments import grouped
 from palate.runs import Gain, Run, Test, Verdicts
 from palate.seeding import rng
 
@@ -25,6 +27,7 @@ LEVEL = 0.05
 REDRAWS, HOLDS = 1000, 0.96
 
 Doubles = NDArray[np.float64]
+T = TypeVar("T", Gain, Test)
 
 
 def is_shown(test: Gain | Test) -> bool:
@@ -109,20 +112,21 @@ class Contrast:
         return redrawn_tests(differences, self._clusters)
 
 
-def survivals(contrasts: Sequence[Contrast]) -> list[float | None]:
-    """Return of each test in what share of the redraws it has the same corrected result.
+def with_survival(tests: Sequence[T], contrasts: Mapping[int, Contrast]) -> list[T]:
+    """Return tests with the share of redraws in which each has the same corrected result.
 
-    None where it is not below 5 %, or where neither run has noise.
+    `contrasts` are of these tests, by their places. A test has a share where it is below 5 % and a
+    run of it has noise.
     """
-    shares: list[float | None] = [None] * len(contrasts)
-    for family in dict.fromkeys(each.family for each in contrasts):
-        places = [k for k, each in enumerate(contrasts) if each.family == family]
+    redrawn = list(tests)
+    for family, places in grouped(contrasts, lambda k: contrasts[k].family).items():
         members = [contrasts[k] for k in places]
         if family is None or not any(each.at_stake for each in members):
             continue
-        for k, each, share in zip(places, members, _shares(members), strict=True):
-            shares[k] = share if each.at_stake else None
-    return shares
+        for k, share in zip(places, _shares(members), strict=True):
+            if contrasts[k].at_stake:
+                redrawn[k] = tests[k].model_copy(update={"survival": share})
+    return redrawn
 
 
 def _shares(members: Sequence[Contrast]) -> list[float]:

@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from functools import cached_property
 from hashlib import blake2b
 
-from palate.data import asked_title
-from palate.data.leaks import OPENING, normal
+from palate.data import OPENING, asked_title, normal
 from palate.records import read_date
 from palate.words import opening, pieces, plain_words, runs, weight
 

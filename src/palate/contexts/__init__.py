@@ -1,26 +1,15 @@
-"""Which part of the user a scorer is shown, one file each."""
+"""Which part of the user a scorer is shown."""
 
 from palate.contexts.controls import (
+    GROUP,
     NOTHING,
+    build_context,
     of_stranger,
+    one_spelling,
     refuse_other_draws,
     shows,
     strangers_of,
     usual_name,
     with_controls,
 )
-from palate.contexts.from_spec import GROUP, build_context
-from palate.contexts.plan import PlanContext
-
-__all__ = [
-    "GROUP",
-    "NOTHING",
-    "PlanContext",
-    "build_context",
-    "of_stranger",
-    "refuse_other_draws",
-    "shows",
-    "strangers_of",
-    "usual_name",
-    "with_controls",
-]
+from palate.contexts.generated import PlanContext, Writer, build_writer

@@ -1,18 +1,45 @@
-"""Whom a context shows, by its spec: nobody, the user, or a stranger in the user's place."""
+"""Contexts by their specs: how one is built, and whom it shows, the user or a stranger instead."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
-from palate.contexts.from_spec import build_context
+from palate.engines import canonical
 from palate.errors import SpecError, UsageError
-from palate.records import Settings
+from palate.records import MOST_STRANGERS, Context, Settings
+from palate.records.arguments import shown
 from palate.session import Session
-from palate.specs import Spec
+from palate.specs import Spec, equal_but_draws, load
 
+GROUP = "palate.contexts"
+DRAWS = 1
+"""Strangers that a row is shown one after another, unless `?draws=N` says otherwise."""
+Options = Mapping[str, str | int]
 NOTHING = "none"
 """The context that shows nobody."""
+
+
+def build_context(
+    spec: str | Context, session: Session, settings: Settings | None = None
+) -> Context:
+    """Build what a spec names, palate's own or an installed package's; an object is what it is.
+
+    Raises `UsageError` for anything else.
+
+    >>> build_context("stranger:5", Session()).spec
+    'profile:5?of=stranger'
+    """
+    if not isinstance(spec, str):
+        if isinstance(spec, Context) and not isinstance(spec, type):
+            return spec
+        raise UsageError(
+            f"context {shown(spec)}: expected a spec, or an object with spec, oracle, empty and "
+            "shown()"
+        )
+    parsed = Spec.parse(spec)
+    made: Context = load(GROUP, parsed.kind)(parsed, session, settings or Settings())
+    return made
 
 
 def shows(context: str) -> Literal["nobody", "user", "stranger"]:
@@ -21,7 +48,7 @@ def shows(context: str) -> Literal["nobody", "user", "stranger"]:
     >>> shows("none"), shows("profile:5"), shows("profile:5?draws=3&of=stranger")
     ('nobody', 'user', 'stranger')
     """
-    spec = _read(context)
+    spec = Spec.read(context)
     if spec is None:
         return "user"
     if spec.kind == NOTHING:
@@ -44,11 +71,10 @@ def strangers_of(context: str, among: Iterable[str]) -> list[str]:
     >>> strangers_of("profile:5", ["none", "profile:5", "profile:5?draws=3&of=stranger"])
     ['profile:5?draws=3&of=stranger']
     """
-    spec = _read(context)
+    spec = Spec.read(context)
     if spec is None or shows(context) != "user":
         return []
-    wanted = spec.having(of="stranger", draws=None)
-    return [other for other in among if _without_draws(other) == wanted]
+    return equal_but_draws(spec.having(of="stranger"), among)
 
 
 def with_controls(contexts: Sequence[str], session: Session, settings: Settings) -> list[str]:
@@ -76,7 +102,7 @@ def refuse_other_draws(contexts: Iterable[str]) -> None:
     for context in contexts:
         if shows(context) != "stranger":
             continue
-        other = first.setdefault(str(_without_draws(context)), context)
+        other = first.setdefault(str(Spec.parse(context).having(draws=None)), context)
         if other != context:
             raise UsageError(
                 f"{other} and {context} differ in draws alone, and a gain has one stranger's "
@@ -90,19 +116,30 @@ def usual_name(context: str) -> str:
     >>> usual_name("profile:5?of=stranger")
     'stranger:5'
     """
-    spec = _read(context)
+    spec = Spec.read(context)
     if spec is None or spec.kind != "profile" or shows(context) != "stranger":
         return context
     return str(spec.model_copy(update={"kind": "stranger"}).having(of=None))
 
 
-def _read(context: str) -> Spec | None:
-    try:
-        return Spec.parse(context)
-    except SpecError:
-        return None
+def read_owner(spec: Spec) -> tuple[str, int]:
+    """Return whose text is shown, `self` or `stranger`, and of how many strangers, at most 256.
+
+    Raises `SpecError` for more, and where a row is shown none.
+    """
+    of = spec.choice("of", ("self", "stranger"), "self")
+    if "draws" in spec.options and of != "stranger":
+        raise spec.error("draws counts strangers; it goes with of=stranger")
+    return of, spec.number("draws", DRAWS, least=1, most=MOST_STRANGERS)
 
 
-def _without_draws(context: str) -> Spec | None:
-    spec = _read(context)
-    return None if spec is None else spec.having(draws=None)
+def one_spelling(spec: Spec, read: Options, default: Options) -> str:
+    """Return the canonical spec: options as they were read, without defaults and network options.
+
+    >>> spec = Spec.parse("plan:api:m?base_url=http://127.0.0.1/v1&k=010&timeout=9&of=self")
+    >>> one_spelling(spec, {"k": 10, "of": "self"}, {"k": 10, "of": "self"})
+    'plan:api:m?base_url=http://127.0.0.1/v1'
+    """
+    options = {name: value for name, value in spec.options.items() if name not in read}
+    options |= {name: str(value) for name, value in read.items() if value != default.get(name)}
+    return canonical(spec.model_copy(update={"options": options}))

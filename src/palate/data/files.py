@@ -5,18 +5,18 @@ from __future__ import annotations
 import logging
 import re
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from palate.data.csv import read_csv
+from palate.data.columns import WHO
 from palate.data.json_array import read_json
-from palate.data.jsonl import parse, read_jsonl
-from palate.data.parquet import read_parquet
-from palate.data.streams import MAX_LINE, PACKED, ByteStream
-from palate.data.types import STRUCTURED
-from palate.errors import DataError
+from palate.data.streams import PACKED, ByteStream, FileReading, parse, read_jsonl
+from palate.data.tables import read_csv, read_parquet
+from palate.data.types import plain
+from palate.errors import DataError, HubError, UsageError, first_line
 
 LOG = logging.getLogger("palate")
 TEXT = (".jsonl", ".ndjson", ".json", ".csv", ".tsv")
@@ -33,20 +33,36 @@ class RowFiles:
     A file's rows keep the numbers of their lines; those of a second file follow the first's.
     """
 
-    def __init__(
-        self, files: Sequence[Path], max_line: int, structured: Collection[str] = STRUCTURED
-    ) -> None:
-        self.files, self.max_line, self.structured = tuple(files), max_line, structured
+    def __init__(self, files: Sequence[Path], how: FileReading) -> None:
+        self.files, self.how = tuple(files), how
         self._before: list[int] = []
 
     def __iter__(self) -> Iterator[tuple[int, Any]]:
         self._before = [0]
+        first: tuple[set[str], set[str]] | None = None
         for file in self.files:
             before = number = self._before[-1]
-            for line, row in read_file(file, self.max_line, structured=self.structured):
+            names, always = set[str](), set[str]()
+            for line, row in read_file(file, self.how):
                 number = before + line
-                yield number, row
+                if isinstance(row, dict):
+                    always = always & row.keys() if names else set(row)
+                    names.update(row)
+                yield number, plain(row) if isinstance(row, dict) else row
             self._before.append(number)
+            if names:
+                first = first or (names, always)
+                self._compare(file, names, always, *first)
+
+    def _compare(
+        self, file: Path, names: set[str], always: set[str], first: set[str], all_first: set[str]
+    ) -> None:
+        for name in sorted(names ^ first):
+            has, lacks = (file, self.files[0]) if name in names else (self.files[0], file)
+            what = f"{lacks.name} has no column {name!r}, which {has.name} has"
+            if name in WHO and name in always | all_first:
+                raise DataError(f"{what}: whose rows are they?", file=str(lacks), field=name)
+            self.how.account.say(what)
 
     def place(self, number: int) -> tuple[str, int]:
         """Return the file and line of a row that was read."""
@@ -55,48 +71,38 @@ class RowFiles:
 
 
 def read_rows(
-    path: Path | str,
-    max_line: int = MAX_LINE,
-    *,
-    files: Sequence[Path] | None = None,
-    structured: Collection[str] = STRUCTURED,
+    path: Path | str, how: FileReading | None = None, *, files: Sequence[Path] | None = None
 ) -> RowFiles:
     """Return the numbered rows of a file, of a folder of shards, or of the `files` it stands for.
 
     Iterating yields (number, mapping or the `DataError` of that row), one row in memory at a time.
-    Cells of CSV that hold JSON are decoded in `structured` columns.
+    NaN is missing. What differs between files, the account says; whom a file's rows are of must
+    stand in all.
 
     Raises `DataError` for what is not there, is in no known format or holds several data sets.
     """
-    return RowFiles(files_of(Path(path)) if files is None else files, max_line, structured)
+    return RowFiles(files_of(Path(path)) if files is None else files, how or FileReading())
 
 
-def read_file(
-    path: Path,
-    max_line: int = MAX_LINE,
-    *,
-    structured: Collection[str] = STRUCTURED,
-    errors: str = "strict",
-) -> Iterator[tuple[int, Any]]:
+def read_file(path: Path, how: FileReading | None = None) -> Iterator[tuple[int, Any]]:
     """Yield (line or row number, row or its `DataError`) of one file, by its ending.
 
     A JSON list that is named as JSON Lines, and JSON Lines named `.json`, are read as what they
     are, which is logged.
     """
-    ending = format_of(path)
+    ending, how = format_of(path), how or FileReading()
     if ending == ".parquet":
         return read_parquet(path)
     if ending in (".csv", ".tsv"):
-        separator = "," if ending == ".csv" else "\t"
-        return read_csv(path, separator, max_line=max_line, structured=structured)
-    lines = _holds_lines(path, max_line, ending != ".json")
+        return read_csv(path, "," if ending == ".csv" else "\t", how)
+    lines = _holds_lines(path, how.max_line, ending != ".json")
     if lines == (ending == ".json"):
         LOG.warning(
-            "%s: holds %s, and is read as such",
-            path,
-            "JSON Lines" if lines else "one JSON list",
+            "%s: holds %s, and is read as such", path, "JSON Lines" if lines else "one JSON list"
         )
-    return (read_jsonl if lines else read_json)(path, max_line=max_line, errors=errors)
+    if lines:
+        return read_jsonl(path, how)
+    return read_json(path, how)
 
 
 def _holds_lines(path: Path, max_line: int, named_lines: bool) -> bool:
@@ -239,3 +245,48 @@ def _ending(name: str) -> str | None:
     if ending is None:
         return ".parquet" if name.lower().endswith(".parquet") else None
     return ".jsonl" if ending == ".ndjson" else ending
+
+
+def download(
+    repository: str,
+    choose: Callable[[Sequence[str]], Sequence[str]],
+    revision: str = "main",
+    advice: str = "without a network use --source DIR",
+) -> tuple[tuple[Path, ...], str]:
+    """Fetch the files of a data-set repository that `choose` takes of all its names.
+
+    Returns their paths and the commit they are of. The revision is resolved to that commit once,
+    first. Raises `HubError` where the hub cannot be reached or lacks the files.
+    """
+    what = f"data set {repository}@{revision}"
+    missing = f"{repository}: the hub needs pip install 'palate[hub]'"
+    with hub(what, advice, missing) as client:
+        info = client.HfApi().dataset_info(repository, revision=revision)
+        commit = info.sha or revision
+        names = [sibling.rfilename for sibling in info.siblings or ()]
+        fetched = (
+            client.hf_hub_download(repository, name, repo_type="dataset", revision=commit)
+            for name in choose(names)
+        )
+        return tuple(map(Path, fetched)), commit
+
+
+@contextmanager
+def hub(what: str, advice: str, missing: str) -> Iterator[Any]:
+    """Give the module `huggingface_hub`; what it raises becomes a `HubError` with this advice.
+
+    Raises `UsageError`, saying what is missing, where it is not installed.
+    """
+    try:
+        import huggingface_hub
+        from huggingface_hub.errors import HfHubHTTPError
+    except ImportError as error:
+        raise UsageError(missing) from error
+    # Its bases are OSError and the base error of the HTTP library that the hub's client uses;
+    # ValueError: what answered speaks no JSON, or the name or revision is malformed.
+    bases = (base for base in HfHubHTTPError.__bases__ if issubclass(base, Exception))
+    expected: tuple[type[Exception], ...] = (*bases, ValueError)
+    try:
+        yield huggingface_hub
+    except expected as error:
+        raise HubError(f"{what}: {first_line(error)}; {advice}") from error

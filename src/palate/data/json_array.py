@@ -11,17 +11,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from palate.data.jsonl import parse, too_long
-from palate.data.streams import MAX_LINE, ByteStream
+from palate.data.streams import ByteStream, FileReading, parse, too_long
 from palate.errors import DataError
 
 CHUNK = 2**20
 SPACE = re.compile(rb"[ \t\r\n]*+")
-WITHIN_STRING = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
+STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 TO_BRACKET = re.compile(rb'(?:[^"{}\[\]]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+', re.DOTALL)
+SCALAR = re.compile(rb'[^\s,:"{}\[\]]*+')
 OF_A_ROW = ("profile", "rubric_aspects")
 """Lists of objects that a row itself has: an object with one of these is a row."""
-SCALAR = re.compile(rb'[^\s,:"{}\[\]]*+')
 
 
 class JsonPart(NamedTuple):
@@ -35,9 +34,7 @@ class JsonPart(NamedTuple):
     """The parsed value, or the `DataError` of what cannot be read."""
 
 
-def read_json(
-    path: Path, *, max_line: int = MAX_LINE, errors: str = "strict"
-) -> Iterator[tuple[int, Any]]:
+def read_json(path: Path, how: FileReading | None = None) -> Iterator[tuple[int, Any]]:
     """Yield (number from 1, element or its `DataError`) of the one list of objects.
 
     The list is the document, or a member of the object that the document is.
@@ -47,20 +44,20 @@ def read_json(
     """
     rows: str | None = None
     others: set[str] = set()
-    for part in read_parts(path, max_line=max_line, errors=errors):
-        if part.name is None and part.number is not None:
-            yield part.number, part.value
+    for member, number, value in read_parts(path, how):
+        if member is None and number is not None:
+            yield number, value
             continue
-        name = part.name or ""
-        if part.number == 1 and isinstance(part.value, dict | DataError) and name not in OF_A_ROW:
+        name = member or ""
+        if number == 1 and isinstance(value, dict | DataError) and name not in OF_A_ROW:
             if rows is not None:
                 raise DataError(
                     f"holds two lists of objects, {rows!r} and {name!r}; keep the one of the rows",
                     file=str(path),
                 )
             rows = name
-        if part.number is not None and name == rows:
-            yield part.number, part.value
+        if number is not None and name == rows:
+            yield number, value
         others.add(name)
     if others and rows is None:
         raise DataError(
@@ -70,20 +67,18 @@ def read_json(
         )
 
 
-def read_parts(
-    path: Path, *, max_line: int = MAX_LINE, errors: str = "strict"
-) -> Iterator[JsonPart]:
+def read_parts(path: Path, how: FileReading | None = None) -> Iterator[JsonPart]:
     """Yield the elements of a document that is a list, or the members of one that is an object.
 
     A member that is a list is yielded element by element. Raises `DataError` as `read_json` does.
     """
     with ByteStream(path) as stream:
-        yield from _Document(stream, max_line, errors).parts()
+        yield from _Document(stream, how or FileReading()).parts()
 
 
 class _Document:
-    def __init__(self, stream: ByteStream, max_line: int, errors: str) -> None:
-        self.stream, self.max_line, self.errors = stream, max_line, errors
+    def __init__(self, stream: ByteStream, how: FileReading) -> None:
+        self.stream, self.max_line, self.errors = stream, how.max_line, how.errors
         self.buffer, self.at, self.start = b"", 0, 0
 
     def parts(self) -> Iterator[JsonPart]:
@@ -100,72 +95,66 @@ class _Document:
             raise self.expected("the end of the file")
 
     def members(self) -> Iterator[JsonPart]:
-        self.at += 1
-        while self.peek() != b"}":
-            name = self.parsed(self.value())
+        for _ in self.until(b"}"):
+            name = self.parsed()
             if not isinstance(name, str):
                 raise self.expected("a name in quotes")
             self.take(b":", "a colon")
             if self.peek() == b"[":
                 yield from self.elements(name)
             else:
-                yield JsonPart(name, None, self.parsed(self.value()))
-            self.next_or(b"}")
-        self.at += 1
+                yield JsonPart(name, None, self.parsed())
 
     def elements(self, name: str | None) -> Iterator[JsonPart]:
+        for number in self.until(b"]"):
+            self.stream.line = number
+            yield JsonPart(name, number, self.parsed())
+
+    def until(self, end: bytes) -> Iterator[int]:
+        """Yield the number of each value, from the bracket here to the one that closes it."""
         self.at += 1
         number = 0
-        while self.peek() != b"]":
-            self.stream.line = number = number + 1
-            yield JsonPart(name, number, self.parsed(self.value()))
-            self.next_or(b"]")
+        while self.peek() != end:
+            number += 1
+            yield number
+            if self.peek() != end:
+                self.take(b",", f"a comma or {end.decode()}")
+                if self.peek() == end:
+                    raise self.expected("a value after the comma")
         self.at += 1
 
-    def parsed(self, raw: bytes) -> Any:
-        return parse(raw, self.stream.path, self.stream.line or 1, self.errors)
-
-    def value(self) -> bytes:
-        """Return the bytes of the value that begins here, at most `max_line`."""
+    def parsed(self) -> Any:
+        """Return the value that begins here, of at most `max_line` bytes."""
         first = self.peek()
         self.start = self.at
         if first in (b"{", b"["):
             self.skip_brackets()
         elif first == b'"':
-            self.at += 1
-            self.skip_string()
+            while (end := _end(STRING, self.buffer, self.start)) == self.start:
+                self.more()
+            self.at = end
         else:
             self.skip_scalar()
         if self.at - self.start > self.max_line:
             raise too_long(self.stream, "element", self.max_line)
-        return self.buffer[self.start : self.at]
+        raw = self.buffer[self.start : self.at]
+        return parse(raw, self.stream.path, self.stream.line or 1, self.errors)
 
     def skip_brackets(self) -> None:
         depth = 0
         while True:
             self.at = _end(TO_BRACKET, self.buffer, self.at)
             mark = self.buffer[self.at : self.at + 1]
-            if not mark:
+            if mark in (b"", b'"'):  # a string that is not yet whole
                 self.more()
                 continue
             self.at += 1
-            if mark == b'"':  # a string that is not yet whole
-                self.skip_string()
-                continue
             depth += 1 if mark in b"{[" else -1
             if not depth:
                 return
 
-    def skip_string(self) -> None:
-        while True:
-            self.at = _end(WITHIN_STRING, self.buffer, self.at)
-            if self.buffer[self.at : self.at + 1] == b'"':
-                self.at += 1
-                return
-            self.more()
-
     def skip_scalar(self) -> None:
-        self.at = _end(SCALAR, self.buffer, self.at)
+        self.at = _end(SCALAR, self.buffer, self.start)
         if self.at == self.start:
             raise self.expected("a value")
         while self.at == len(self.buffer):
@@ -194,14 +183,6 @@ class _Document:
         if self.peek() != mark:
             raise self.expected(what)
         self.at += 1
-
-    def next_or(self, end: bytes) -> None:
-        """Step over a comma before another value; stay at the bracket that ends the list."""
-        if self.peek() == end:
-            return
-        self.take(b",", f"a comma or {end.decode()}")
-        if self.peek() == end:
-            raise self.expected("a value after the comma")
 
     def expected(self, what: str) -> DataError:
         mark = self.peek()

@@ -1,32 +1,93 @@
-"""Files of questions or pairs: columns mapped, bad rows named."""
+"""From the rows of a file or frame to questions and pairs: columns mapped, bad rows named."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 import logging
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from palate.data.files import read_rows, stem
-from palate.data.layouts import LayoutMatch, LayoutOptions, understand
-from palate.data.layouts.posts import WithPosts, posts_of
-from palate.data.mapping import Mapped
-from palate.data.rows import CHOICE, read_question
-from palate.data.streams import MAX_LINE
+from palate.data.account import Account
+from palate.data.asked import posts_of, with_posts
+from palate.data.columns import VOTE_OF, LayoutOptions, Numbered, Row, changed
+from palate.data.files import download, read_rows, stem
+from palate.data.layouts import understand
+from palate.data.notes import RowNotes
+from palate.data.rows import CHOICE, KNOWN, REQUIRED, as_mapping, read_question
+from palate.data.streams import MAX_LINE, FileReading
+from palate.data.tables import rows_of_frame
 from palate.data.types import STRUCTURED, tidied
-from palate.errors import DataError
+from palate.errors import BenchmarkError, DataError, UsageError
 from palate.records import DistinctNames, PreferencePair, Question
-from palate.seeding import canonical_json
 
 LOG = logging.getLogger("palate")
-LIST_OF_ONE = re.compile(r"\s*\[\s*(['\"]).*\1\s*\]\s*\Z", re.DOTALL)
-WRAPPED = 0.9
-"""Share of the rows from which on a wrapped side is told."""
 Place = Callable[[int], tuple[str, int]]
 """Number of a row → its file and line."""
+EXTRA, VOTES = "extra", "votes"
+OF_LAYOUTS = frozenset(
+    {"response", "response_a", "response_b", "score", "winner", "input", "system", "history"}
+    | {EXTRA, VOTES}
+)
+"""Names that layouts know and the contract does not; `extra` is kept, and read by nothing."""
+OF_POSTS = ("user_id", "text", "date")
+FLAGS = {"columns": "map", "votes": "vote", "name": "layout", "posts_columns": "posts-map"}
+"""Options whose flag has another name."""
+
+
+@dataclass(frozen=True)
+class LoadOptions:
+    """Where and how to load, as given on the command line."""
+
+    source: Path | None = None
+    """A local copy in the layout of the hub."""
+    revision: str | None = None
+    columns: Mapping[str, str] = field(default_factory=dict)
+    skip_bad_rows: bool = False
+    order_as_in_file: bool = False
+    """Read no date: posts and past choices stand as in the file, oldest first."""
+    max_line: int = MAX_LINE
+    layout: LayoutOptions = field(default_factory=LayoutOptions)
+    """How rows are to be understood that are not of the contract."""
+
+    def words(self) -> list[str]:
+        """Return the words of a command line that ask for the same; of a path, its last name."""
+        words: list[str] = []
+        for options in (self, self.layout):
+            default = type(options)()
+            for name in (option.name for option in fields(options)):
+                value = getattr(options, name)
+                if name in ("layout", "mapped"):
+                    continue
+                if name == "posts" and value is not None:  # a frame has no words
+                    value = Path(value) if isinstance(value, str | Path) else None
+                if value == getattr(default, name):
+                    continue
+                if name == "max_line":
+                    value /= 2**20
+                flag = f"--{FLAGS.get(name, name).replace('_', '-')}"
+                if isinstance(value, Path):
+                    value = value.name
+                if isinstance(value, Mapping):
+                    words += [w for k, v in value.items() for w in (flag, f"{k}={v}")]
+                else:
+                    words += [flag] if value is True else [flag, str(value)]
+        return words
+
+    def files(self, repository: str, names: Sequence[str]) -> tuple[tuple[Path, ...], str | None]:
+        """Return these files, of the local copy or of the hub, and the hub's commit.
+
+        Raises `BenchmarkError` for a file that the copy lacks and for a revision of a copy.
+        """
+        if self.source is None:
+            return download(repository, lambda every: names, self.revision or "main")
+        if self.revision is not None:
+            raise BenchmarkError(f"--source {self.source} is a copy: it takes no --revision")
+        paths = tuple(self.source / name for name in names)
+        if absent := [path for path in paths if not path.is_file()]:
+            raise BenchmarkError(f"--source {self.source}: no file {absent[0]}")
+        return paths, None
 
 
 class LoadedRows(NamedTuple):
@@ -35,104 +96,86 @@ class LoadedRows(NamedTuple):
     rows: tuple[Question, ...]
     bad_rows: tuple[DataError, ...]
     unknown_columns: tuple[str, ...]
-    reading: LayoutMatch | None = None
+    account: Account
+    reading: str | None = None
     """The layout that was read; None where the rows are of the contract as they lie."""
-    numbered: bool = False
-    """Whether rows are named by their number, since they have no id."""
+
+    def fields(self, options: LoadOptions) -> dict[str, Any]:
+        """Return what a data set takes of them, and of how they were read."""
+        undated = options.order_as_in_file
+        return {**self._asdict(), "columns": options.columns, "order_as_in_file": undated}
 
 
 def load_rows(
     path: Path | str,
+    options: LoadOptions | None = None,
     *,
     subset: str | None = None,
-    columns: Mapping[str, str] | None = None,
-    skip_bad_rows: bool = False,
-    order_as_in_file: bool = False,
-    max_line: int = MAX_LINE,
-    layout: LayoutOptions | None = None,
     files: Sequence[Path] | None = None,
 ) -> LoadedRows:
     """Read a file, a folder of shards, or the `files` that a path stands for.
 
-    Rows are of the contract, or of a layout that is known.
-
-    `columns` maps a name of the contract to the file's own, e.g. `{"chosen": "better"}`. The first
-    bad row raises its `DataError` unless `skip_bad_rows`; then bad rows are left out and returned.
-    Ids of users, rows, subsets or splits that differ in form alone raise it in any case. With
-    `order_as_in_file` no date is read.
+    Rows are of the contract, or of a layout that is known. The first bad row raises its `DataError`
+    unless they are skipped; then bad rows are left out and returned. Ids of users, rows, subsets or
+    splits that differ in form alone raise it in any case.
     """
-    columns = columns or {}
-    structured = {columns.get(name, name) for name in STRUCTURED}
-    rows = read_rows(path, max_line, files=files, structured=structured)
-    return understood(
-        rows,
-        str(path),
-        subset or stem(Path(path).name),
-        columns,
-        layout or LayoutOptions(),
-        skip_bad_rows=skip_bad_rows,
-        order_as_in_file=order_as_in_file,
-        place=rows.place,
-    )
+    options, account = options or LoadOptions(), Account(str(path))
+    quoting = options.layout.quoting
+    how = FileReading(account, options.max_line, structured_columns(options.columns), quoting)
+    rows = read_rows(path, how, files=files)
+    return understood(rows, account, subset or stem(Path(path).name), options, rows.place)
 
 
 def understood(
-    rows: Iterable[tuple[int, Any]],
-    source: str,
+    rows: Iterable[Numbered],
+    account: Account,
     subset: str,
-    columns: Mapping[str, str],
-    layout: LayoutOptions,
-    *,
-    skip_bad_rows: bool,
-    order_as_in_file: bool = False,
+    options: LoadOptions,
     place: Place | None = None,
 ) -> LoadedRows:
     """Rename columns, recognise the layout, add the posts of a second file, and check the rows."""
+    layout, columns, source = options.layout, options.columns, account.source
     mapped = Mapped(rows, columns)
-    read = understand(iter(mapped), source, layout)
-    if layout.posts is not None:
-        dated = not order_as_in_file
-        posts = posts_of(read_rows(layout.posts), str(layout.posts), dated=dated)
-        read = read._replace(rows=iter(WithPosts(read.rows, posts, str(layout.posts))))
-    loaded = collect(
-        read.rows,
-        source,
-        subset,
-        skip_bad_rows=skip_bad_rows,
-        order_as_in_file=order_as_in_file,
-        place=place,
-    )
+    reading, rows, unnamed = understand(iter(mapped), layout, account, frozenset(columns))
+    if (given := layout.posts) is not None:
+        if isinstance(given, str | Path):
+            how, file = FileReading(account, quoting=layout.quoting), str(given)
+            lines = iter(read_rows(given, how))
+        else:
+            lines, file = rows_of_frame(given), "posts"
+        dated = not options.order_as_in_file
+        posts = posts_of(lines, file, account, layout.posts_columns, dated=dated)
+        rows = with_posts(rows, posts, file, account)
+    loaded = collect(rows, account, subset, options, place)
     mapped.check(source)
-    if read.numbered:
-        LOG.info("%s: rows have no id: each is named by its number", source)
-    return loaded._replace(reading=read.reading, numbered=read.numbered)
+    named = {n: f"{use} (--map)" if n in columns else use for n, use in account.columns.items()}
+    account.columns = {columns.get(name, name): use for name, use in named.items()}
+    if unnamed:
+        LOG.info("%s: rows have no id: each is named by its content", source)
+    return loaded._replace(reading=str(reading) if reading else None)
 
 
 def collect(
-    rows: Iterable[tuple[int, Any]],
-    source: str,
+    rows: Iterable[Numbered],
+    account: Account,
     subset: str,
-    *,
-    skip_bad_rows: bool,
-    order_as_in_file: bool = False,
+    options: LoadOptions | None = None,
     place: Place | None = None,
 ) -> LoadedRows:
     """Check numbered rows one by one; duplicate ids are bad rows too.
 
     `place` gives the file and line of a number, where they are not the source and the number.
 
-    Posts that hold their row's question are left out, which is logged with their number; so is
-    where dates do not give the order.
+    What a reader would not expect of the rows goes to the account, which is logged.
     """
     questions: list[Question] = []
-    leaking: list[str] = []
     bad: list[DataError] = []
-    numbers: dict[str, int] = {}
-    unknown: set[str] = set()
+    numbers: dict[tuple[str, str], int] = {}
     names = DistinctNames()
-    wrapped = 0
-    partly_dated = 0
+    notes = RowNotes()
+    source, options = account.source, options or LoadOptions()
     place = place or (lambda number: (source, number))
+    undated = options.order_as_in_file
 
     def in_words(number: int) -> str:
         file, line = place(number)
@@ -140,103 +183,145 @@ def collect(
 
     for number, row in rows:
         try:
-            fields: list[str] = []
-            checked = _row(row)
-            wrapped += _one_side_wrapped(checked)
-            question = read_question(
-                tidied(checked),
-                subset=subset,
-                left_out=fields,
-                order_as_in_file=order_as_in_file,
-            )
-            if (used := numbers.get(question.id)) is not None:
+            left_out: list[str] = []
+            checked = as_mapping(row)
+            question = read_question(tidied(checked), subset, left_out, order_as_in_file=undated)
+            who = question.id, question.user_id
+            if (used := numbers.get(who)) is not None:
                 raise DataError(f"{question.id!r} was used in {in_words(used)}", field="id")
         except DataError as error:
-            file, line = place(number)
-            named = DataError(error.problem, file=file, line=line, field=error.field)
-            if not skip_bad_rows:
+            named = error.at(*place(number))
+            if not options.skip_bad_rows:
                 raise named from None
             bad.append(named)
             continue
-        numbers[question.id] = number
+        numbers[who] = number
         _note_names(question, names, source, in_words(number))
-        partly_dated += len({post.date is None for post in question.profile}) > 1
-        unknown.update(question.extra)
-        leaking += [f"{in_words(number)}, {name}" for name in fields]
+        notes.take(checked, question, left_out, in_words(number))
         questions.append(question)
+    questions = _told_apart(questions, account)
     if not questions:
         where = f"row {bad[0].line}" if bad and bad[0].file == source else str(bad and bad[0].file)
         first = f": {len(bad)} bad, the first in {where}" if bad else ""
         why = f" ({bad[0].problem})" if bad else ""
         field = bad[0].field if bad else None
         raise DataError(f"holds no usable row{first}{why}", file=source, field=field)
-    if leaking:
-        LOG.warning(
-            "%s: %d posts that hold their row's question are left out (the first: %s)",
-            source,
-            len(leaking),
-            leaking[0],
-        )
-    if partly_dated:
-        LOG.warning(
-            "%s: in %d profiles some posts have no date: there the order of the file counts, "
-            "oldest first",
-            source,
-            partly_dated,
-        )
-    if order_as_in_file:
-        LOG.warning(
-            "%s: dates are not read (--order-as-in-file): posts and choices stand as in the file, "
-            "oldest first",
-            source,
-        )
-    if wrapped >= max(WRAPPED * len(questions), 2):
-        LOG.warning(
-            "%s: in %d of %d rows one response alone stands in brackets, as a list of one text: "
-            "a scorer can tell the two by that",
-            source,
-            wrapped,
-            len(questions),
-        )
-    return LoadedRows(tuple(questions), tuple(bad), tuple(sorted(unknown)))
+    notes.write(account, order_as_in_file=undated)
+    account.count(questions, bad)
+    account.warn()
+    return LoadedRows(tuple(questions), tuple(bad), tuple(sorted(notes.unknown)), account)
+
+
+def _told_apart(questions: list[Question], account: Account) -> list[Question]:
+    """Return rows of one id each: where annotators share a task's id, each row is id-user.
+
+    Raises `DataError` where a row names such an id as its mirror row's.
+    """
+    times = Counter(question.id for question in questions)
+    shared = {name for name, n in times.items() if n > 1}
+    if not shared:
+        return questions
+    for question in questions:
+        if getattr(question, "mirror_of", None) in shared:
+            problem = "names an id that several users' rows have; map an id of votes (--map id=…)"
+            raise DataError(problem, file=account.source, field="mirror_of")
+    told_apart = [
+        question.model_copy(update={"id": f"{question.id}-{question.user_id}"})
+        if question.id in shared
+        else question
+        for question in questions
+    ]
+    if len({question.id for question in told_apart}) < len(questions):
+        problem = "is another row's id joined to its user; map an id of votes (--map id=…)"
+        raise DataError(problem, file=account.source, field="id")
+    account.merge(
+        "rows share an id with other users' rows, and are named id-user",
+        sum(times[name] for name in shared),
+    )
+    return told_apart
 
 
 def _note_names(question: Question, names: DistinctNames, source: str, place: str) -> None:
     mirror_of = question.mirror_of if isinstance(question, PreferencePair) else None
-    in_use = {
-        "user": question.user_id,
-        "subset": question.subset,
-        "split": question.split or "",
-    }
+    in_use = {"user": question.user_id, "subset": question.subset, "split": question.split or ""}
     try:
         names.add("row", question.id, place)
         names.add("row", mirror_of or question.id, f"`mirror_of` of {place}")
         for what, name in in_use.items():
             names.add(what, name, place)
     except DataError as error:
-        raise DataError(error.problem, file=source) from None
+        raise error.at(source) from None
 
 
-def content_hash(rows: Iterable[Question]) -> str:
-    """Return the hash of the rows' content, in their order."""
-    running = hashlib.sha256()
-    for row in rows:
-        known = canonical_json(row.to_row())
-        # Columns palate does not know may hold anything: bytes, dates, NaN.
-        extra = json.dumps(dict(row.extra), sort_keys=True, default=repr)
-        running.update(f"{known}\n{extra}\n".encode())
-    return running.hexdigest()
+def structured_columns(columns: Mapping[str, str]) -> set[str]:
+    """Return the file's columns that hold lists or objects, where these are mapped."""
+    return {columns.get(name, name) for name in STRUCTURED}
 
 
-def _row(row: object) -> Mapping[str, Any]:
-    if isinstance(row, DataError):
-        raise row
-    if not isinstance(row, Mapping):
-        raise DataError(f"expected an object, got {type(row).__name__}")
-    return row
+def parse_columns(pairs: Iterable[str]) -> dict[str, str]:
+    """Read `--map chosen=better` flags.
+
+    >>> parse_columns(["chosen=better", "votes=anna,ben"])
+    {'chosen': 'better', 'vote of anna': 'anna', 'vote of ben': 'ben'}
+    """
+    columns: dict[str, str] = {}
+    for ours, theirs in _named(pairs, "--map", KNOWN | OF_LAYOUTS):
+        if ours == VOTES:
+            columns |= {f"{VOTE_OF}{name}": name for name in theirs.split(",")}
+        else:
+            both = ours == EXTRA and ours in columns
+            columns[ours] = f"{columns[EXTRA]},{theirs}" if both else theirs
+    return columns
 
 
-def _one_side_wrapped(row: Mapping[str, Any]) -> bool:
-    sides = [row.get(name) for name in CHOICE]
-    marks = [bool(isinstance(side, str) and LIST_OF_ONE.match(side)) for side in sides]
-    return marks[0] != marks[1]
+def parse_posts_columns(pairs: Iterable[str]) -> dict[str, str]:
+    """Read `--posts-map date=when` flags.
+
+    >>> parse_posts_columns(["date=when"])
+    {'date': 'when'}
+    """
+    return dict(_named(pairs, "--posts-map", OF_POSTS))
+
+
+def _named(pairs: Iterable[str], flag: str, known: Iterable[str]) -> Iterator[tuple[str, str]]:
+    for text in pairs:
+        ours, _, theirs = text.partition("=")
+        if not theirs or ours not in known:
+            names = ", ".join(sorted(known))
+            raise UsageError(f"{flag} {text}: write palate's column=your column (one of {names})")
+        yield ours, theirs
+
+
+class Mapped:
+    """Rows under mapped names; `unmet` holds what no row had."""
+
+    def __init__(self, rows: Iterable[Numbered], columns: Mapping[str, str]) -> None:
+        self.rows, self.columns = rows, dict(columns)
+        self.extra = [name for name in self.columns.pop(EXTRA, "").split(",") if name]
+        self.unmet = {**self.columns, **{f"{EXTRA} ({name})": name for name in self.extra}}
+
+    def __iter__(self) -> Iterator[Numbered]:
+        """Yield (row number, row or its `DataError`)."""
+        return changed(self.rows, self._renamed) if self.unmet else iter(self.rows)
+
+    def check(self, source: str) -> None:
+        """Raise `DataError` where a column was named that no row had."""
+        for ours, theirs in self.unmet.items():
+            raise DataError(
+                f"no row has {theirs!r} (from --map {ours}={theirs})", file=source, field=ours
+            )
+
+    def _renamed(self, row: Row) -> Row:
+        self.unmet = {o: t for o, t in self.unmet.items() if t not in row}
+        mapped = dict(row)
+        for column, source in self.columns.items():
+            if source in row:
+                mapped[column] = row[source]
+                if source not in self.columns and source not in KNOWN:
+                    mapped.pop(source, None)
+            elif column in (*REQUIRED, *CHOICE):
+                problem = f"no column {source!r} (from --map {column}={source})"
+                raise DataError(problem, field=column)
+            else:
+                mapped.pop(column, None)
+        return {f"{n} ({EXTRA})" if n in self.extra else n: cell for n, cell in mapped.items()}

@@ -18,6 +18,8 @@ from palate.records import (
     Question,
     RubricAspect,
     date_text,
+    is_nobody,
+    is_removed,
     normal_form,
     read_date,
 )
@@ -26,46 +28,48 @@ from palate.seeding import digest
 
 REQUIRED = ("id", "question")
 CHOICE = ("chosen", "rejected")
-KNOWN = frozenset((*REQUIRED, *CHOICE)) | {
-    "attribution",
-    "category",
-    "chosen_rating",
-    "date",
-    "mirror_of",
-    "narrative",
-    "profile",
-    "rating_scale",
-    "reference",
-    "rejected_rating",
-    "responses",
-    "rubric_aspects",
-    "source_url",
-    "split",
-    "subset",
-    "tie",
-    "traits",
-    "turns",
-    "user_id",
-}
+KNOWN = frozenset(
+    (
+        *(*REQUIRED, *CHOICE, "attribution", "category", "chosen_rating", "date", "mirror_of"),
+        *("narrative", "profile", "rating_scale", "reference", "rejected_rating", "responses"),
+        *("rubric_aspects", "source_url", "split", "subset", "tie", "traits", "turns", "user_id"),
+    )
+)
 ROLES = ("user", "assistant", "system")
 MESSAGE = ("role", "content")
 TELLING = 30
 """Bytes from which on an earlier turn within a post is no chance."""
+REMOVED = " (removed)"
 SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+class MadeId(str):
+    """An id that palate made, since the row has none."""
+
+    __slots__ = ()
+
+
+def as_mapping(value: object) -> Mapping[str, Any]:
+    """Return a row; raises `DataError` for what is no object."""
+    if isinstance(value, DataError):
+        raise value
+    if not isinstance(value, Mapping):
+        raise DataError(f"expected an object, got {type(value).__name__}")
+    return value
 
 
 def read_question(
     row: Mapping[str, Any],
-    *,
     subset: str,
     left_out: list[str] | None = None,
+    *,
     order_as_in_file: bool = False,
 ) -> Question:
     """Check one row; what has `chosen` and `rejected` is a `PreferencePair`.
 
     A post that holds the question within a longer text, or an earlier turn of the user's, is left
-    out, as a stranger's is; `left_out` takes its field. With `order_as_in_file` no date is read:
-    posts stand as they are listed.
+    out, as a stranger's is, and so is one that was removed; `left_out` takes its field. With
+    `order_as_in_file` no date is read: posts stand as they are listed.
 
     Raises `DataError` with the field and what was expected.
 
@@ -76,14 +80,20 @@ def read_question(
     chooses = any(row.get(name) is not None for name in CHOICE)
     missing = [n for n in (*REQUIRED, *(CHOICE if chooses else ())) if row.get(n) is None]
     if missing:
-        have = ", ".join(sorted(map(str, row))) or "none"
+        made = isinstance(row.get("id"), MadeId)
+        have = ", ".join(sorted(str(name) for name in row if not made or name != "id")) or "none"
         raise DataError(f"missing; the row has {have} (see --map)", field=missing[0])
     identifier = _identifier(row, "id")
     assert identifier is not None
+    user = _identifier(row, "user_id")
+    if user is not None and is_nobody(user):
+        raise DataError(
+            f"{user!r} names nobody; leave the cell empty, or name them", field="user_id"
+        )
     text, turns = _text(row, "question"), read_turns(row.get("turns"))
     fields: dict[str, Any] = {
         "id": identifier,
-        "user_id": _identifier(row, "user_id") or identifier,
+        "user_id": user or identifier,
         "text": text,
         "turns": turns,
         "profile": _profile(
@@ -120,7 +130,11 @@ def read_question(
         mirror_of=_identifier(row, "mirror_of"),
     )
     if not pair.tie and normal_form(pair.chosen) == normal_form(pair.rejected):
-        but = "" if pair.chosen == pair.rejected else " but for white space or the form of accents"
+        but = (
+            ""
+            if pair.chosen == pair.rejected
+            else " but for white space or the form of accents, or what has no width"
+        )
         needed = "a pair needs two different responses"
         raise DataError(f"equals `rejected`{but}; {needed}", field="chosen")
     for name in CHOICE:
@@ -250,6 +264,16 @@ def read_turns(value: object) -> tuple[Message, ...]:
     return tuple(turns)
 
 
+def asked_title(text: str) -> str:
+    """Return a text's first line, lower case, white space collapsed.
+
+    >>> asked_title("  Why  tea?\\nBecause.")
+    'why tea?'
+    """
+    lines = text.strip().splitlines()
+    return normal_form(lines[0]).lower() if lines else ""
+
+
 def telling_turns(turns: Iterable[Message]) -> tuple[str, ...]:
     """Return the user's turns that are long enough to tell their conversation, in normal form.
 
@@ -263,12 +287,7 @@ def telling_turns(turns: Iterable[Message]) -> tuple[str, ...]:
 
 
 def _profile(
-    value: object,
-    question: str,
-    turns: Sequence[Message],
-    left_out: list[str],
-    *,
-    dated: bool,
+    value: object, question: str, turns: Sequence[Message], left_out: list[str], *, dated: bool
 ) -> tuple[Post, ...]:
     posts: list[Post] = []
     plain = normal_form(question)
@@ -278,6 +297,9 @@ def _profile(
     for k, entry in enumerate(_entries(value, "profile")):
         within = f"profile[{k}]."
         text = _text(entry, "text", within)
+        if is_removed(text):
+            left_out.append(f"{within}text{REMOVED}")
+            continue
         written = normal_form(text)
         if asked_title(text) == title or written == plain:
             raise DataError("the post is the question itself: a leak", field=f"{within}text")
@@ -288,7 +310,7 @@ def _profile(
             unnamed[name] += 1
             if unnamed[name] > 1:
                 name = f"{name}-{unnamed[name]}"
-        if any(each in written for each in telling):
+        if any(part in written for part in telling):
             left_out.append(f"{within}text")
             continue
         posts.append(
@@ -311,18 +333,8 @@ def _date(row: Mapping[str, Any], within: str = "") -> str | None:
         if text is not None:
             read_date(_unicode(text, field))
     except DataError as error:
-        raise DataError(error.problem, field=field) from None
+        raise error.at(field=field) from None
     return text
-
-
-def asked_title(text: str) -> str:
-    """Return a text's first line, lower case, white space collapsed.
-
-    >>> asked_title("  Why  tea?\\nBecause.")
-    'why tea?'
-    """
-    lines = text.strip().splitlines()
-    return normal_form(lines[0]).lower() if lines else ""
 
 
 def _aspects(value: object) -> tuple[RubricAspect, ...]:

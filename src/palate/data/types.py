@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from typing import Any
 
-from palate.data.rows import KNOWN
 from palate.errors import DataError
 
 IDENTIFIERS = ("id", "user_id", "mirror_of")
@@ -18,15 +18,15 @@ STRUCTURED = frozenset(
 """Columns of the contract that hold lists or objects."""
 OPTIONAL = ("user_id", "mirror_of", "tie", *NUMBERS, *STRUCTURED)
 """Columns in which an empty text is a missing value."""
+EXACT = 2**53
+"""Whole numbers up to here are all floats of 64 bits."""
+POWER_OF_TEN = re.compile(r"\d(?:[.,]\d+)?[eE]\+\d+")
+WHOLE = re.compile(r"(-?\d+)\.0+")
+DECIMAL_COMMA = re.compile(r"\s*-?\d+,(?:\d\d?|\d{4,})\s*")
+"""A number as in a spreadsheet of most of Europe; three digits could be thousands."""
 FLAGS = {
-    "true": True,
-    "false": False,
-    "1": True,
-    "0": False,
-    "1.0": True,
-    "0.0": False,
-    "yes": True,
-    "no": False,
+    **dict.fromkeys(("true", "1", "1.0", "yes"), True),
+    **dict.fromkeys(("false", "0", "0.0", "no"), False),
 }
 
 
@@ -44,18 +44,18 @@ def tidied(row: Mapping[str, Any]) -> dict[str, Any]:
     """
     tidy = dict(row)
     for name, value in row.items():
-        if name not in KNOWN:
-            continue
-        if is_missing(value) or (value == "" and name in OPTIONAL):
+        if is_missing(value) or (name in OPTIONAL and value == ""):
             tidy[name] = None
         elif name in IDENTIFIERS:
-            tidy[name] = _whole(value)
+            tidy[name] = whole(value, name)
         elif name == "tie":
             tidy[name] = FLAGS.get(str(value).strip().lower(), value)
         elif name in NUMBERS and isinstance(value, str):
             tidy[name] = _number(value)
         elif name in STRUCTURED:
             tidy[name] = _listed(name, value)
+        elif name == "split" and isinstance(value, int):
+            tidy[name] = str(value)  # a column of 0 and 1 that was mapped
     return tidy
 
 
@@ -88,17 +88,86 @@ def decoded(text: str, field: str | None = None) -> Any:
         raise DataError(problem, field=field) from None
 
 
-def _whole(value: object) -> object:
+def plain(value: Any) -> Any:
+    """Return a value of another library, or a part of one, as Python's own; NaN and NA are None."""
+    if value is None or isinstance(value, str | int):
+        return value
+    if isinstance(value, dict | Mapping):
+        return {name: plain(part) for name, part in value.items()}
+    if hasattr(value, "tolist"):  # an array of numpy, a number of it, a tensor
+        value = value.tolist()
+    if isinstance(value, list | tuple):
+        return [plain(part) for part in value]
+    return None if is_missing(value) else value
+
+
+def whole(value: object, field: str) -> object:
+    """Return an id; a whole float, and `12.0` in a text, is the number.
+
+    Raises `DataError` for what lost digits: floats that stand for several numbers, and the powers
+    of ten of spreadsheets.
+
+    >>> whole(12.0, "id"), whole("12.0", "id"), whole("007", "id")
+    (12, '12', '007')
+    """
+    lost = "the id lost digits, and others may be the same now; keep the column as text"
+    if isinstance(value, str):
+        if POWER_OF_TEN.fullmatch(value.strip()):
+            raise DataError(
+                f"{value!r} is how spreadsheets write a long number: {lost}", field=field
+            )
+        if (number := WHOLE.fullmatch(value)) is None or abs(int(number[1])) >= EXACT:
+            return value if number is None else whole(float(value), field)
+        return number[1]
     if isinstance(value, float) and math.isfinite(value) and value == int(value):
+        if abs(value) >= EXACT:
+            raise DataError(
+                f"{value!r} is a float beyond 2^53: {lost} (pandas: dtype=str)", field=field
+            )
         return int(value)
     return value
 
 
-def _number(text: str) -> float | str:
+def lost_zeros(names: Collection[str], others: Collection[str] | None = None) -> list[str]:
+    """Return a name, and one of the others that has more or fewer zeros before; else nothing.
+
+    >>> lost_zeros({"007", "ann"}, {"7"}), lost_zeros({"007", "8"})
+    (['007', '7'], [])
+    """
+    every = sorted(names if others is None else others)
+    bare = {other.lstrip("0"): other for other in every if other.isdecimal()}
+    twins = ([name, bare.get(name.lstrip("0"), name)] for name in sorted(names) if name.isdecimal())
+    return next((pair for pair in twins if pair[0] != pair[1]), [])
+
+
+def score_of(value: object, field: str) -> float | None:
+    """Return a score; None where there is none: an empty cell, NaN, what is not finite.
+
+    Raises `DataError` for what is no number.
+
+    >>> score_of("4,5", "score"), score_of(True, "score"), score_of(float("inf"), "score")
+    (4.5, 1.0, None)
+    """
+    if value is None or value == "" or is_missing(value):
+        return None
     try:
-        return float(text)
+        number = float(_pointed(value))  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        raise DataError(f"expected a number, got {value!r}", field=field) from None
+    return number if math.isfinite(number) else None
+
+
+def _pointed(value: object) -> object:
+    comma = isinstance(value, str) and DECIMAL_COMMA.fullmatch(value)
+    return str(value).replace(",", ".") if comma else value
+
+
+def _number(text: str) -> float | str | None:
+    try:
+        number = float(_pointed(text))  # type: ignore[arg-type]
     except ValueError:
         return text
+    return None if math.isnan(number) else number
 
 
 def _listed(name: str, value: object) -> object:
@@ -117,5 +186,5 @@ def _post(post: object) -> object:
     if isinstance(post, str):
         return {"text": post}
     if isinstance(post, Mapping) and "id" in post:
-        return {**post, "id": None if is_missing(post["id"]) else _whole(post["id"])}
+        return {**post, "id": None if is_missing(post["id"]) else whole(post["id"], "profile")}
     return post

@@ -1,32 +1,20 @@
-"""The one door to language models: in this process, or behind an endpoint."""
+"""The door to language models: what they do in this process or behind an endpoint."""
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from itertools import chain, count
-from typing import TYPE_CHECKING, Any, Literal, TypeGuard, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeGuard, cast
 
-from palate.engines.endpoints.chat import Ask
-from palate.engines.endpoints.labels import (
-    LEAST_SHARE,
-    UNLIKELY,
-    Unlisted,
-    label_log_probabilities,
-)
-from palate.engines.endpoints.prompt_logprobs import LogProbabilities, PromptLogprobs
-from palate.engines.endpoints.sampling import Sampling, SamplingEndpoint, SamplingRequest
-from palate.engines.http import NO_TEMPERATURE
-from palate.engines.http.replies import Reply
-from palate.engines.local import LabelLogits, LocalModel, generate, sample
-from palate.engines.local.threads import map_ordered
-from palate.engines.text.reader import Reader
-from palate.errors import EndpointError, UsageError
+from palate.engines.http_replies import Reply
+from palate.engines.local_decoding import generate, sample
+from palate.engines.local_model import LocalModel
+from palate.engines.local_threads import map_ordered
+from palate.engines.reader import Reader
+from palate.errors import UsageError
 from palate.marks import prompt_end
-from palate.models import import_torch
 from palate.records import Message
 from palate.seeding import digest
 
@@ -43,13 +31,25 @@ Numbers = Sequence[Sequence[int]]
 """Of each prompt, which samples are wanted."""
 Replies = Iterator[tuple[int, int, Reply]]
 """(group, position in it or number of the sample, reply) as they come, each once."""
+Slates = Iterable[tuple[Messages, Sequence[str]]]
+"""Prompts, and the responses to each."""
+TokenLogs = Iterator[tuple[int, list["torch.Tensor"]]]
+"""(position, for each response to the prompt log p of its tokens in turn)."""
 Operation = Literal["generate", "label_logits", "log_probabilities", "next_token_logits"]
 TOO_LONG = "too long"
-TOP_LOGPROBS = 20
-"""Alternatives of a first token that endpoints are asked for."""
-FEW_LOGPROBS = 5
-"""Asked for where an endpoint refuses more, and does not say how many it allows."""
 NO_LIMIT = 10**9
+LEAST_SHARE = 1e-6
+"""Probability of all labels together below which a model is about to write something else."""
+UNLIKELY = "unreadable: the labels have less than a millionth of the probability; use verdict=text"
+
+
+class Sampling(NamedTuple):
+    """How a token is drawn, and how many at most."""
+
+    max_tokens: int
+    temperature: float
+    top_p: float
+    seed: int
 
 
 class LanguageModel(ABC):
@@ -78,6 +78,11 @@ class LanguageModel(ABC):
         return ()
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What an endpoint does otherwise than it was asked."""
+        return ()
+
+    @property
     def window(self) -> int | None:
         """Tokens of a prompt and its reply together; None where that is not known."""
         return None if self.reader is None else self.reader.window
@@ -91,9 +96,9 @@ class LanguageModel(ABC):
         if self.reader is None:
             return "\n\n".join(f"[{m.role}]\n{m.content}" for m in messages)
         template = self.reader.template
-        return (
-            template.answer_text(messages) if labels else template.text(messages, generation=True)
-        )
+        if labels:
+            return template.answer_text(messages)
+        return template.text(messages, generation=True)
 
     def generate(
         self,
@@ -138,9 +143,7 @@ class LanguageModel(ABC):
         one token, `EndpointError` where an endpoint sends no log-probabilities.
         """
 
-    def log_probabilities(
-        self, prompts: Iterable[tuple[Messages, Sequence[str]]]
-    ) -> Iterator[tuple[int, list[torch.Tensor]]]:
+    def log_probabilities(self, prompts: Slates) -> TokenLogs:
         """Yield (position, for each response to the prompt log p of its tokens in turn)."""
         raise UsageError(f"{self.name}: a chat endpoint gives no log-probabilities of responses")
 
@@ -220,14 +223,17 @@ class LocalLanguageModel(LanguageModel):
 
         model = self.load()
         ids = [self.reader.template.label_id(label) for label in labels]
-        for k, logits in model.label_logits(that_fit(), ids):
-            values = iter(logits)
+        for k, of_group in model.label_logits(that_fit(), ids):
+            rest = iter(of_group)
             for j, fit in enumerate(fits.pop(k)):
-                yield k, j, _of_labels(next(values)) if fit else Reply(failure=TOO_LONG)
+                if not fit:
+                    yield k, j, Reply(failure=TOO_LONG)
+                elif (logits := next(rest)).share < LEAST_SHARE:
+                    yield k, j, Reply(failure=UNLIKELY)
+                else:
+                    yield k, j, Reply(labels=logits.values)
 
-    def log_probabilities(
-        self, prompts: Iterable[tuple[Messages, Sequence[str]]]
-    ) -> Iterator[tuple[int, list[torch.Tensor]]]:
+    def log_probabilities(self, prompts: Slates) -> TokenLogs:
         """Yield log p of each response's tokens; a prompt's responses share its cache."""
         continuation = self.reader.template.continuation
         groups = ([continuation(messages, text) for text in texts] for messages, texts in prompts)
@@ -243,153 +249,10 @@ class LocalLanguageModel(LanguageModel):
         # () stands for what is too long.
         limit = (self.window or NO_LIMIT) - room
         encode = encode or self.reader.template.prompt
-        encoded = [encode(it) if is_conversation(it) else cast(Ids, it) for it in prompts]
+        encoded = [encode(p) if is_conversation(p) else cast(Ids, p) for p in prompts]
         return [ids if len(ids) <= limit else () for ids in encoded]
-
-
-class EndpointLanguageModel(LanguageModel):
-    """A chat endpoint: many requests at once, each by itself; its window is its own affair."""
-
-    operations = frozenset(("generate", "label_logits"))
-
-    def __init__(
-        self,
-        endpoint: SamplingEndpoint,
-        tokenizer: Reader | None = None,
-        prompt_logprobs: PromptLogprobs | None = None,
-    ) -> None:
-        reached = endpoint.settings
-        self.tokenizer, self.prompt_logprobs = tokenizer, prompt_logprobs
-        if prompt_logprobs is not None:
-            self.operations |= {"log_probabilities"}
-        details = {"model": reached.model, "base_url": reached.base_url}
-        identity: tuple[str, ...] = (reached.model, reached.base_url)
-        if not reached.sends_temperature:
-            details["temperature"] = NO_TEMPERATURE
-            identity = (*identity, f"temperature={NO_TEMPERATURE}")
-        super().__init__(f"api:{reached.model}", identity, details)
-        self.endpoint = endpoint
-        self.top_logprobs = TOP_LOGPROBS
-        """Alternatives of a first token that are asked for; fewer where the endpoint says so."""
-        self._allows = False
-
-    @property
-    def drawn_as(self) -> tuple[str, ...]:
-        """Say where samples are drawn without a seed."""
-        return () if self.endpoint.sends_seed else ("seed=none",)
-
-    def asked_afresh(self) -> AbstractContextManager[None]:
-        """Ask for what the cache holds as well, for a while; the new replies take its place."""
-        replies = self.endpoint.client.replies
-        return nullcontext() if replies is None else replies.asked_afresh()
-
-    def label_logits(self, prompts: Groups, labels: Sequence[str]) -> Replies:
-        """Yield the log-probabilities of labels among the first token's alternatives.
-
-        One that is not listed counts as its bound, so a margin beside it is a lower bound.
-        """
-        groups, first = iter(prompts), 0
-        if not self._allows:  # the first prompt alone shows how many alternatives it lists
-            head = next(groups, ())
-            if head:
-                yield 0, 0, self._labels(self._first(head[0]), labels)
-            first, groups = len(head[:1]), chain([head[1:]], groups)
-        for k, j, reply in self._greedy(groups, 1, 1, self.top_logprobs):
-            yield k, j if k else j + first, self._labels(reply, labels)
-
-    def _first(self, prompt: Messages | Ids) -> Reply:
-        """Return the reply to one prompt, asking for fewer alternatives where 20 are refused."""
-        while True:
-            ((_, reply),) = self.endpoint.ask([Ask(_messages(prompt), 1, self.top_logprobs)])
-            if reply.refusal is None or reply.refusal.field not in ("top_logprobs", "logprobs"):
-                self._allows = reply.failure is None
-                return reply
-            if self.top_logprobs <= FEW_LOGPROBS:
-                raise EndpointError(
-                    f"{self.identity[1]}: {reply.failure} (model {self.identity[0]}); "
-                    f"{reply.refusal.words or 'it gives no log-probabilities'}; use verdict=text"
-                )
-            named = map(int, re.findall(r"\b\d{1,2}\b", reply.refusal.words))
-            fewer = [n for n in named if 0 < n < self.top_logprobs]
-            self.top_logprobs = max(fewer, default=FEW_LOGPROBS)
-
-    def log_probabilities(
-        self, prompts: Iterable[tuple[Messages, Sequence[str]]]
-    ) -> Iterator[tuple[int, list[torch.Tensor]]]:
-        """Yield log p of each response's tokens, read by the endpoint as prompts.
-
-        Raises `UsageError` where no tokenizer was named, `EndpointError` for a response that the
-        endpoint gives no numbers of.
-        """
-        if self.tokenizer is None or self.prompt_logprobs is None:
-            raise UsageError(
-                f"{self.name}: log-probabilities of responses need the model's tokenizer, as in "
-                "&tokenizer=ORG/MODEL"
-            )
-        continuation = self.tokenizer.template.continuation
-        groups = ([continuation(messages, text) for text in texts] for messages, texts in prompts)
-        asked = self.prompt_logprobs.ask(groups, self.tokenizer.window)
-        return ((k, list(map(self._tensor, outcomes))) for k, outcomes in asked)
-
-    def _tensor(self, outcome: LogProbabilities) -> torch.Tensor:
-        if outcome.value is None:
-            raise EndpointError(f"{self.name}: no log p of a response ({outcome.failure})")
-        numbers: torch.Tensor = import_torch().tensor(outcome.value)
-        return numbers
-
-    def _greedy(
-        self, prompts: Groups, max_tokens: int, least_tokens: int, top_logprobs: int = 0
-    ) -> Replies:
-        del least_tokens
-        under_way: dict[int, tuple[int, int]] = {}
-
-        def asks() -> Iterator[Ask]:
-            position = count()
-            for k, group in enumerate(prompts):
-                for j, prompt in enumerate(group):
-                    under_way[next(position)] = k, j
-                    yield Ask(_messages(prompt), max_tokens, top_logprobs)
-
-        with closing(self.endpoint.ask(asks())) as replies:
-            for position, reply in replies:
-                yield (*under_way.pop(position), reply)
-
-    def _samples(
-        self, prompts: Prompts, wanted: Numbers, how: Sampling, least_tokens: int
-    ) -> Replies:
-        del least_tokens
-        yield from self.endpoint.draw(
-            [
-                SamplingRequest(_messages(prompt), tuple(which), how)
-                for prompt, which in zip(prompts, wanted, strict=True)
-            ]
-        )
-
-    def _labels(self, reply: Reply, labels: Sequence[str]) -> Reply:
-        if reply.failure is not None:
-            return reply
-        if reply.first_token is None:
-            model, base_url = self.identity[:2]
-            raise EndpointError(
-                f"{base_url}: no log-probabilities came back for model {model}; use verdict=text"
-            )
-        try:
-            return reply._replace(labels=label_log_probabilities(reply.first_token, labels))
-        except Unlisted as error:
-            return reply._replace(failure=str(error))
-
-
-def _of_labels(logits: LabelLogits) -> Reply:
-    if logits.share < LEAST_SHARE:
-        return Reply(failure=UNLIKELY)
-    return Reply(labels=logits.values)
 
 
 def is_conversation(prompt: Messages | Ids) -> TypeGuard[Messages]:
     """Tell a conversation from token ids."""
     return isinstance(prompt[0], Message)
-
-
-def _messages(prompt: Messages | Ids) -> Messages:
-    assert is_conversation(prompt), "token ids mean nothing to an endpoint"
-    return prompt

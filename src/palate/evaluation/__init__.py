@@ -1,8 +1,5 @@
 """Evaluate a scorer: rows → slates → scores → verdicts → a run."""
 
-from palate.evaluation.again import USUAL, SampledRows, Twice
-from palate.evaluation.bound_scorer import BoundScorer, not_applicable, refuse, spec_of
-from palate.evaluation.computation import Computation
 from palate.evaluation.context_rows import (
     ContextRow,
     ContextRows,
@@ -11,68 +8,42 @@ from palate.evaluation.context_rows import (
     no_user_keys,
     own_user_keys,
 )
-from palate.evaluation.evaluate import evaluate, evaluated, evaluated_or_shard
-from palate.evaluation.scale import COMMON_PAIRS, root_margins, state_scales
+from palate.evaluation.evaluate import (
+    JOURNAL,
+    LEAST_ROWS,
+    USUAL,
+    FirstRun,
+    RecomputeOptions,
+    evaluated,
+    recomputed,
+    run_or_shard,
+    sampled,
+    score_undecided,
+    summary_of,
+    with_rows,
+)
+from palate.evaluation.job import BoundScorer, Computation, not_applicable, refuse, spec_of
 from palate.evaluation.states import (
+    COMMON_PAIRS,
     HasStates,
     adapt_to,
     history_of,
     need_choices,
+    root_margins,
+    state_scales,
     user_keys_fn,
     with_shots,
     with_states,
 )
-from palate.evaluation.summary import concordance, summarise
-from palate.evaluation.undecided import JOURNAL, beside
-from palate.evaluation.verdict_rows import (
+from palate.evaluation.summary import (
     combined,
+    concordance,
     need_replies,
     row_of,
+    summarise,
+    unscored_reason,
     verdict_rows,
-    void_reason,
 )
-from palate.evaluation.work import Start, Work, silent
+from palate.evaluation.work import Contexts, Rater, Raters, Work, WorkOptions, called
 from palate.records import Progress
-
-__all__ = [
-    "COMMON_PAIRS",
-    "JOURNAL",
-    "USUAL",
-    "BoundScorer",
-    "Computation",
-    "ContextRow",
-    "ContextRows",
-    "HasStates",
-    "LiveUsers",
-    "Progress",
-    "SampledRows",
-    "Start",
-    "Twice",
-    "Work",
-    "adapt_to",
-    "beside",
-    "combined",
-    "concordance",
-    "evaluate",
-    "evaluated",
-    "evaluated_or_shard",
-    "history_of",
-    "make_rows",
-    "need_choices",
-    "need_replies",
-    "no_user_keys",
-    "not_applicable",
-    "own_user_keys",
-    "refuse",
-    "root_margins",
-    "row_of",
-    "silent",
-    "spec_of",
-    "state_scales",
-    "summarise",
-    "user_keys_fn",
-    "verdict_rows",
-    "void_reason",
-    "with_shots",
-    "with_states",
-]
+from palate.session import Start

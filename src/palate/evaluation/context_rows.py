@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from palate.benchmarks import Dataset
 from palate.errors import BenchmarkError, UsageError
+from palate.execution import RowSource
 from palate.records import (
     Context,
     ContextInput,
@@ -41,13 +42,11 @@ UserKeysFn = Callable[[Question, int], UserKeys]
 
 def no_user_keys(question: Question, draw: int = 0) -> UserKeys:
     """Say nothing of the user: what every scorer gets that keeps no state."""
-    del question, draw
     return UserKeys()
 
 
 def own_user_keys(question: Question, draw: int = 0) -> UserKeys:
     """Name the row's own user."""
-    del draw
     return UserKeys(user_key(question.user_id))
 
 
@@ -163,6 +162,39 @@ class ContextRows(Lazy[ContextRow]):
             user = pool.users.get(question.user_id, User(id=question.user_id))
             user = user.model_copy(update={"posts": question.profile})
         return ContextInput(question.view, user, pool.at(question.id, user.id, draw), gold)
+
+    def of_pairs(self, pairs: Sequence[int]) -> SampledRows:
+        """Return some pairs' rows, every draw of each."""
+        draws = range(self.draws)
+        return SampledRows(self, [pair * self.draws + draw for pair in pairs for draw in draws])
+
+
+class SampledRows:
+    """Rows at some places of others, prepared with these; as they are, or with nothing shown."""
+
+    def __init__(
+        self, rows: RowSource, places: Sequence[int], *, without_context: bool = False
+    ) -> None:
+        self._rows, self._places, self._bare = rows, places, without_context
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def prepare(self) -> None:
+        """Do nothing: the others are prepared."""
+
+    def id(self, row: int) -> str:
+        """Return the row's id."""
+        return self._rows.id(self._places[row])
+
+    def slate(self, row: int) -> Slate:
+        """Return the row's slate."""
+        slate = self._rows.slate(self._places[row])
+        return slate.without_context() if self._bare else slate
+
+    def candidates(self, row: int) -> tuple[str, ...]:
+        """Return the slate's candidates."""
+        return self._rows.candidates(self._places[row])
 
 
 NO_POOL = UserPool({})

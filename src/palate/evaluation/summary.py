@@ -2,29 +2,183 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from palate import metrics
+from palate.errors import EndpointError
+from palate.evaluation.job import BoundScorer
+from palate.execution import Results
 from palate.metrics import Estimate
-from palate.runs import ReportedEstimate, Summary, Verdicts
+from palate.records import (
+    NO_STRANGER,
+    Judgement,
+    Outcome,
+    PreferencePair,
+    ScorerInfo,
+    Scores,
+    Verdict,
+    margin_of,
+)
+from palate.runs import RatedPair, ReportedEstimate, Summary, VerdictRow, Verdicts
+from palate.seeding import digest
+
+Combine = Callable[[Sequence[Scores]], Scores]
+
+
+def verdict_rows(
+    job: BoundScorer, passes: Sequence[Results], computed: Sequence[int] | None = None
+) -> Iterator[VerdictRow]:
+    """Yield each pair's verdict, judged from what each of the scorer's computations gave.
+
+    Where several strangers were drawn for a pair, their verdicts are averaged; scores never are.
+    `computed` are the pairs that the passes hold, where these are not all.
+    """
+    draws = job.rows.draws
+    for number, pair in enumerate(range(len(job.pairs.pairs)) if computed is None else computed):
+        places = enumerate(range(number * draws, (number + 1) * draws), pair * draws)
+        drawn = [_judged(job, row, passes, place) for row, place in places]
+        verdict, scores = drawn[0]
+        if draws > 1:
+            verdict, scores = mean_verdict([verdict for verdict, _ in drawn]), None
+        yield row_of(job, pair, verdict, scores)
+
+
+def undecided_rows(job: BoundScorer, passes: Sequence[Results]) -> Iterator[VerdictRow]:
+    """Yield the ratings and scores of each undecided pair: without a verdict, for none is right.
+
+    Without scores where `passes` is empty.
+    """
+    for at in range(len(job.rows.questions)):
+        scores = _judged(job, at, passes, at)[1] if passes else None
+        verdict = Verdict(outcome=Outcome.UNSCORED, reason="undecided")
+        yield row_of(job, at, verdict, scores, coupled=False)
+
+
+def mean_verdict(drawn: Sequence[Verdict]) -> Verdict:
+    """Return the verdict of a row on which several were passed: the mean of their values.
+
+    A verdict counts 1, ½ or 0, or as the share that it holds; unscored ones are left out, and where
+    all are, the first gives the reason. There is no margin.
+
+    >>> mean_verdict([Verdict(outcome=o) for o in ("chosen", "tie", "unscored")]).share
+    0.75
+    """
+    values = [verdict.value for verdict in drawn if verdict.outcome is not Outcome.UNSCORED]
+    return Verdict.of_share(sum(values) / len(values)) if values else drawn[0]
+
+
+def row_of(
+    job: BoundScorer, at: int, verdict: Verdict, scores: Scores | None, *, coupled: bool = True
+) -> VerdictRow:
+    """Return what a run keeps of a pair and the verdict on it."""
+    pair, first = job.pairs.pairs[at], at * job.rows.draws
+    position = job.rows.chosen_position(first)
+    mirror = job.pairs.mirror_rows[at] if coupled else -1
+    return VerdictRow(
+        id=pair.id,
+        content_hash=pair.content,
+        question_hash=VerdictRow.hash_of(pair.key),
+        response_hashes=(VerdictRow.hash_of(pair.chosen), VerdictRow.hash_of(pair.rejected)),
+        user=pair.user_id,
+        subset=pair.subset,
+        mirror_of=job.pairs.pairs[mirror].id if mirror >= 0 else None,
+        chosen_first=position == 0,
+        own_words=int(job.rows.own_words[first]),
+        lengths=(len(pair.chosen), len(pair.rejected)),
+        category=pair.category,
+        traits=pair.traits,
+        date=pair.date,
+        ratings=_rated(pair, position, scores),
+        **dict(verdict),
+    )
+
+
+def _judged(
+    job: BoundScorer, row: int, passes: Sequence[Results], place: int
+) -> tuple[Verdict, Scores | None]:
+    # `place` is where the passes hold the row.
+    info, position = job.info, job.rows.chosen_position(row)
+    if reason := unscored_reason(job, row, passes, place):
+        return Verdict(outcome=Outcome.UNSCORED, reason=reason), None
+    if job.judges:
+        (judgement,) = passes[0].judgements(place)
+        verdict = judgement.verdict(position)
+        if info.votes and verdict.margin is not None:
+            return Verdict.of_share((1 + verdict.margin) / 2), None
+        return _by_protocol(verdict, info), None
+    scores = combined(job, passes, place)
+    first, second = scores.values
+    if first is None or second is None:
+        reason = scores.reason(0) or scores.reason(1) or "no score"
+        return Verdict(outcome=Outcome.UNSCORED, reason=reason), scores
+    verdict = Judgement(margin=margin_of(first, second)).verdict(position)
+    return _by_protocol(verdict, info), scores
+
+
+def lost_rows(passes: Sequence[Results]) -> int:
+    """Return in how many rows the outside world failed."""
+    return int(np.logical_or.reduce([results.outages for results in passes]).sum())
+
+
+def need_replies(spec: str, passes: Sequence[Results], what: str) -> None:
+    """Raise `EndpointError` where the outside world failed."""
+    if lost := lost_rows(passes):
+        raise EndpointError(
+            f"{spec}: {lost} {what} were not scored (the endpoint did not answer, or the cost cap "
+            "is reached); what came is kept, run the same command again"
+        )
+
+
+def unscored_reason(
+    job: BoundScorer, row: int, passes: Sequence[Results], place: int
+) -> str | None:
+    """Return why a row has no score, whatever was computed; `place` is where the passes hold it."""
+    if job.rows.no_stranger[row]:
+        return NO_STRANGER
+    shown = job.rows.parts[row] and passes[0].parts_of(place)
+    needed = job.info.needs_shown or (job.info.skips_unshown and not job.context.empty)
+    return "nothing shown" if needed and not shown else None
+
+
+def combined(job: BoundScorer, passes: Sequence[Results], place: int) -> Scores:
+    """Return the scores of a row, made of what each of the scorer's computations gave."""
+    combine: Combine = getattr(job.scorer, "combine", itemgetter(0))
+    return combine([results.scores(place) for results in passes])
+
+
+def _rated(pair: PreferencePair, chosen_position: int, scores: Scores | None) -> RatedPair | None:
+    if pair.gold.ratings == (None, None):
+        return None
+    first, second = scores.values if scores is not None else (None, None)
+    return RatedPair(
+        ratings=pair.gold.ratings,
+        scale=pair.gold.rating_scale,
+        scores=(first, second) if chosen_position == 0 else (second, first),
+        response_hashes=(digest(pair.key, pair.chosen)[:16], digest(pair.key, pair.rejected)[:16]),
+    )
+
+
+def _by_protocol(verdict: Verdict, info: ScorerInfo) -> Verdict:
+    if info.protocol == "paper" and verdict.outcome is Outcome.TIE:
+        return verdict.model_copy(update={"outcome": Outcome.REJECTED})
+    return verdict
 
 
 def summarise(
     verdicts: Verdicts,
     *,
-    benchmark: str,
-    scorer: str,
-    context: str,
     log_odds: bool = False,
     seed: int = 0,
     scales: NDArray[np.float64] | None = None,
     **facts: Any,
 ) -> Summary:
-    """Return the summary of one run.
+    """Return the summary of one run, with these facts of it.
 
     `scales` holds, for a scorer with a state per user, the root mean square margin of each row's
     state over one common set of pairs; shift is computed on margins divided by it.
@@ -35,12 +189,15 @@ def summarise(
     values, mirrored = verdicts.values, verdicts.mirrored
     counts = metrics.outcome_counts(values)
     accuracy = headline(verdicts)
+    if not mirrored:
+        clusters, (chosen, rejected) = verdicts.clusters, verdicts.lengths.T
+        controlled = metrics.length_controlled(values, chosen, rejected, clusters)
+        facts["macro_accuracy"] = ReportedEstimate.of(metrics.macro_mean(values, clusters))
+        facts["worst_decile"] = metrics.worst_decile(values, verdicts.user_codes)
+        facts["length_controlled"] = ReportedEstimate.of(controlled)
     return Summary(
-        benchmark=benchmark,
-        scorer=scorer,
-        context=context,
         n_pairs=len(verdicts),
-        n_users=verdicts.clusters.n_users if len(verdicts) else 0,
+        n_users=verdicts.clusters.n_users,
         accuracy=ReportedEstimate.of(accuracy),
         strict_accuracy=metrics.strict_accuracy(values),
         bounds=metrics.accuracy_bounds(values),
@@ -54,7 +211,6 @@ def summarise(
         minimum_detectable_effect=metrics.minimum_detectable_effect(accuracy.se, accuracy.df),
         position_consistency=_consistency(verdicts),
         calibration=_calibration(verdicts, seed) if log_odds else None,
-        **(_unmirrored(verdicts) if not mirrored else {}),
         **facts,
     )
 
@@ -77,26 +233,11 @@ def headline(verdicts: Verdicts) -> Estimate:
     return metrics.clustered_mean(values, verdicts.couple_clusters)
 
 
-def _unmirrored(verdicts: Verdicts) -> dict[str, Any]:
-    values, clusters = verdicts.values, verdicts.clusters
-    chosen, rejected = verdicts.lengths.T
-    controlled = metrics.length_controlled(values, chosen, rejected, clusters)
-    return {
-        "macro_accuracy": ReportedEstimate.of(metrics.macro_mean(values, clusters)),
-        "worst_decile": worst_decile(verdicts),
-        "length_controlled": ReportedEstimate.of(controlled),
-    }
-
-
-def worst_decile(verdicts: Verdicts) -> dict[str, float | None]:
-    """Mean accuracy of the lowest tenth of users, raw and shrunk."""
-    worst = metrics.worst_decile(verdicts.values, verdicts.user_codes)
-    return {"raw": worst.raw, "shrunken": worst.shrunken}
-
-
 def _calibration(verdicts: Verdicts, seed: int) -> dict[str, Any] | None:
     found = metrics.calibration(verdicts.margins, verdicts.users, seed=seed)  # dealt out by name
-    return asdict(found) if found.before is not None else None
+    if found.before is None:
+        return None
+    return asdict(found) | {"temperatures": [*found.temperatures]}  # as a file gives it back
 
 
 def _consistency(verdicts: Verdicts) -> dict[str, Any] | None:

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
+from pathlib import Path
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from palate.errors import UsageError
-from palate.execution.plan import RowSource, WorkPlan
-from palate.execution.request_group import RequestGroup, build, line_of
-from palate.execution.result_index import ResultIndex
-from palate.execution.results import Results
+from palate.errors import PalateError, UsageError
+from palate.execution.plan import PREFIX, RowSource, WorkPlan, shown_characters
+from palate.execution.results import ResultIndex, Results
 from palate.execution.runner import Batch, Runner, ScorerJob
-from palate.execution.shard import Shard
-from palate.records import Prepared, info_of
+from palate.records import Encoded, Judge, Judgement, Prepared, Scorer, Scores, info_of, prepare
 from palate.runs import Journal, Line
+from palate.seeding import digest
 
-Advance = Callable[[int], None]
 WRITTEN_TOGETHER = 1024
 ENOUGH_ROWS = 200
 """Computed rows after which a model that gives all of them one score is stopped."""
 CHARACTERS_PER_UNIT = 32_000_000
+SHARDS = "shards"
+"""Under a root of runs: what shards journal."""
 
 
 @dataclass
@@ -45,10 +49,9 @@ class Pass:
         source: RowSource,
         known: ResultIndex,
         journal: Journal | None,
-        *,
-        retry_unscored: bool = False,
-        advance: Advance = lambda n: None,
-        shard: Shard | None = None,
+        advance: Callable[[int], None],
+        retry_unscored: bool,
+        shard: Shard | None,
     ) -> None:
         self.task, self.plan, self.source = task, plan, source
         self.known, self.journal, self.advance = known, journal, advance
@@ -128,7 +131,8 @@ class Pass:
         characters = 0
         for group, read in build(self.task.computes, self.plan, self.source, groups):
             held.append((group, read))
-            characters += _characters(read)
+            slate = read.slate
+            characters += shown_characters(slate) + sum(map(len, slate.candidates))
             if self.plan.exact and characters > CHARACTERS_PER_UNIT:
                 yield self._start(number, held)
                 number, held, characters = number + 1, [], 0
@@ -177,7 +181,131 @@ class Pass:
             self.journal.append(lines)
 
 
-def _characters(read: Prepared) -> int:
-    slate = read.slate
-    texts = [m.content for m in slate.question] + [p.text for p in slate.shown]
-    return sum(map(len, texts)) + sum(map(len, slate.candidates))
+class Shard(NamedTuple):
+    """The batches I, I+N, I+2N, … of every pass; processes share a folder and nothing else."""
+
+    number: int
+    of: int
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read `I/N`; raises `UsageError` unless 1 ≤ I ≤ N.
+
+        >>> Shard.parse("2/8")
+        Shard(number=2, of=8)
+        """
+        match = re.fullmatch("([0-9]{1,9})/([0-9]{1,9})", text)
+        if match is None or not 1 <= int(match[1]) <= int(match[2]):
+            raise UsageError(f"--shard {text}: expected I/N with I from 1 to N, such as 1/8")
+        return cls(int(match[1]), int(match[2]))
+
+    def folder(self, root: Path) -> Path:
+        """Return where its journals lie, in the same folders as below the root itself."""
+        return root / SHARDS / f"{self.number}-of-{self.of}"
+
+    def groups(self, plan: WorkPlan) -> NDArray[np.bool_]:
+        """Return which groups of a plan it computes."""
+        batches = np.arange(len(plan.cuts) - 1) % self.of == self.number - 1
+        return np.repeat(batches, np.diff(plan.cuts))
+
+
+NON_FINITE = "no finite number"
+
+
+class RequestGroup(NamedTuple):
+    """Requests that are computed as one slate, without it: what their journal line needs."""
+
+    number: int
+    row: str
+    """Id of the first row that makes any of them."""
+    keys: tuple[str, ...]
+    parts: int
+    """Parts shown of the user."""
+
+
+def build(
+    scorer: Scorer | Judge, plan: WorkPlan, source: RowSource, groups: Iterable[int]
+) -> Iterator[tuple[RequestGroup, Prepared]]:
+    """Yield the groups of these numbers, each with its slate.
+
+    Raises `PalateError` where a context shows or a scorer reads another thing than when the group
+    was planned: its numbers would be kept under the wrong key.
+    """
+    for number in groups:
+        requests = plan.of_group(number)
+        row = int(plan.first_row[requests[0]])
+        whole = _prepared(scorer, plan, source, row)
+        prompt = whole.slate.prompt_key
+        if plan.judged:
+            pairs = list(combinations(whole.slate.candidates, 2))
+            both = pairs[int(plan.first_place[requests[0]])]
+            keys: tuple[str, ...] = (digest(plan.fingerprint, prompt, both),)
+            if len(pairs) == 1:
+                read = whole
+            else:  # what fits beside the longest may not beside these two, counted in tokens
+                read = prepare(scorer, whole.slate.replace(candidates=both))
+        else:
+            read = _of_requests(whole, plan, source, requests)
+            keys = tuple(digest(plan.fingerprint, prompt, t) for t in read.slate.candidates)
+        if not plan.judged or int(plan.row_starts[row + 1] - plan.row_starts[row]) == 1:
+            for k in {int(plan.first_row[k]) for k in requests}:
+                plan.prepared.pop(k, None)
+        planned = plan.keys[requests.start : requests.stop].tobytes()
+        if b"".join(bytes.fromhex(key)[:PREFIX] for key in keys) != planned:
+            raise PalateError(
+                f"row {source.id(row)}: the context or the scorer's prepare() gave another slate "
+                "than before; both must give the same for the same question"
+            )
+        yield RequestGroup(number, source.id(row), keys, len(whole.slate.shown)), read
+
+
+def _prepared(scorer: Scorer | Judge, plan: WorkPlan, source: RowSource, row: int) -> Prepared:
+    ready = plan.prepared.get(row)
+    if ready is not None:
+        return ready
+    return prepare(scorer, source.slate(row), int(plan.dropped[row]) if len(plan.dropped) else None)
+
+
+def _of_requests(whole: Prepared, plan: WorkPlan, source: RowSource, requests: range) -> Prepared:
+    # The group's texts in its order, each with what the first row that has it was tokenised to.
+    texts: list[str] = []
+    inputs: list[Encoded] = []
+    for k in requests:
+        row, place = int(plan.first_row[k]), int(plan.first_place[k])
+        texts.append(source.candidates(row)[place])
+        ready = plan.prepared.get(row)
+        if ready is not None and ready.inputs:
+            inputs.append(ready.inputs[place])
+    slate = whole.slate
+    return Prepared(
+        slate if slate.candidates == tuple(texts) else slate.replace(candidates=tuple(texts)),
+        whole.dropped,
+        tuple(inputs) if len(inputs) == len(texts) else (),
+    )
+
+
+def line_of(plan: WorkPlan, group: RequestGroup, result: Scores | Judgement) -> Line:
+    """Return the journal line of a group; raises `UsageError` for a wrong number of scores."""
+    reasons: tuple[str | None, ...]
+    split: tuple[bool, ...]
+    if isinstance(result, Judgement):
+        values, wild = _finite(result.orders or (result.margin,))
+        reason = NON_FINITE if any(wild) else result.reason
+        reasons, split, outage = (reason,) if reason else (), (), result.outage
+    else:
+        values, wild = _finite(result.values)
+        if len(values) != (n := len(group.keys)):
+            raise UsageError(f"a scorer gave {len(values)} scores for {n} candidates")
+        reasons, split = result.reasons, result.split
+        outage = result.outage and None in result.values
+        if any(wild):
+            before = reasons or (None,) * n
+            reasons = tuple(NON_FINITE if w else r for w, r in zip(wild, before, strict=True))
+    same = {"id": group.row, "in_pass": plan.id, "keys": group.keys, "parts": group.parts}
+    more = {"values": values, "reasons": reasons, "split": split, "outage": outage}
+    return Line(**same, **more, raw=result.raw)
+
+
+def _finite(values: tuple[float | None, ...]) -> tuple[tuple[float | None, ...], list[bool]]:
+    wild = [value is not None and not math.isfinite(value) for value in values]
+    return tuple(None if w else v for v, w in zip(values, wild, strict=True)), wild

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Protocol
@@ -104,6 +103,11 @@ class WorkPlan:
         return np.bincount(group, minlength=self.n_groups).astype(np.int32)
 
 
+def shown_characters(slate: Slate) -> int:
+    """Return how many characters the question and what is shown of the user have."""
+    return sum(len(m.content) for m in slate.question) + sum(len(p.text) for p in slate.shown)
+
+
 class WorkPlanner:
     """Reads every row once, in order, and makes the plan of one pass."""
 
@@ -137,12 +141,10 @@ class WorkPlanner:
         self._counts.append(len(keys))
         if not self.judged and not self.info.exact:
             self._prompts += bytes.fromhex(prompt)[:PREFIX]
-        size = sum(len(m.content) for m in read.question) + sum(len(p.text) for p in read.shown)
-        self._sizes.append(size)
+        self._sizes.append(shown_characters(read))
         if self.info.cuts:
             self._dropped.append(ready.dropped)
-        held = ready.nbytes
-        if held <= self._room:
+        if (held := ready.nbytes) <= self._room:
             self._room -= held
             self._prepared[row] = ready
 
@@ -170,29 +172,28 @@ class WorkPlanner:
         del made_keys
         self._keys = bytearray()
         exact, fingerprint = self.info.exact, self.info.fingerprint
-        every = np.array([*range(0, len(groups), GROUPS_PER_BATCH), len(groups)], dtype=np.int32)
-        cuts = every if exact else _cut(size[groups])
-        name = (
-            digest("exact", fingerprint)
-            if exact
-            else _pass_id(fingerprint, keys, group_starts, cuts)
-        )
-        first_row, first_place = row[order], place[order]
+        if exact:
+            cuts = np.array([*range(0, len(groups), GROUPS_PER_BATCH), len(groups)], np.int32)
+            name = digest("exact", fingerprint)
+        else:
+            cuts = _cut(size[groups])
+            name = _pass_id(fingerprint, keys, group_starts, cuts)
+        first_row = row[order]
         built_from = set(first_row.tolist()) if self._prepared else set()
         return WorkPlan(
-            id=name,
-            fingerprint=fingerprint,
-            exact=exact,
-            judged=self.judged,
+            name,
+            fingerprint,
+            exact,
+            self.judged,
             keys=_prefixes(keys),
             group_starts=group_starts,
             cuts=cuts,
             first_row=first_row,
-            first_place=first_place,
+            first_place=place[order],
             requests=position[requests],
             row_starts=row_starts,
             dropped=np.array(self._dropped, np.int32),
-            prepared={row: it for row, it in self._prepared.items() if row in built_from},
+            prepared={row: read for row, read in self._prepared.items() if row in built_from},
         )
 
     def _groups(self, row: Ints) -> Ints:
@@ -256,18 +257,13 @@ def _prefixes(keys: Keys) -> Keys:
 
 def _cut(sizes: Ints) -> Ints:
     cuts, characters = [0], 0
-    for group, size in enumerate(_plain(sizes)):
+    for group, size in enumerate(map(int, sizes)):
         full = group - cuts[-1] == GROUPS_PER_BATCH or characters + size > CHARACTERS_PER_BATCH
         if group > cuts[-1] and full:
             cuts.append(group)
             characters = 0
         characters += size
     return np.array([*cuts, len(sizes)] if len(sizes) else [0], dtype=np.int32)
-
-
-def _plain(numbers: Ints, step: int = 65_536) -> Iterator[int]:
-    for start in range(0, len(numbers), step):
-        yield from numbers[start : start + step].tolist()
 
 
 def _pass_id(made: str, keys: Keys, group_starts: Ints, cuts: Ints) -> str:

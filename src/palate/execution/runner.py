@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, Protocol
 
-from palate.errors import PalateError
+from palate.errors import ResourceError, UsageError
 from palate.records import (
     Judge,
     Judgement,
@@ -38,6 +38,8 @@ class ScorerJob(NamedTuple):
     session: Session
     settings: Settings
     name: str
+    check_memory: bool = False
+    """Whether a runner in this process first makes sure that its models fit into memory."""
 
     @property
     def computes(self) -> Scorer | Judge:
@@ -85,8 +87,10 @@ class LocalRunner:
         return 4096
 
     def run(self, task: ScorerJob, units: Iterable[Batch]) -> Iterator[BatchResult]:
-        """Yield results as the scorer gives them."""
-        for unit in units:
+        """Yield results as the scorer gives them; raises `ResourceError` where memory is short."""
+        for number, unit in enumerate(units):
+            if task.check_memory and not number and not task.session.has_room(task.settings):
+                raise ResourceError(f"{task.name}: out of memory before it is loaded")
             for position, result in compute(task.computes, unit.prepared):
                 yield BatchResult(unit.number, position, result)
 
@@ -101,13 +105,13 @@ def build_runner(engine: str | None) -> Runner:
 def compute(
     scorer: Scorer | Judge, prepared: tuple[Prepared, ...]
 ) -> Iterator[tuple[int, Scores | Judgement]]:
-    """Yield (position, result), each position once; raises `PalateError` where it is not so."""
+    """Yield (position, result), each position once; raises `UsageError` where it is not so."""
     waiting = set(range(len(prepared)))
     name = type(scorer).__name__
     for k, result in results_of(scorer, prepared):
         if k not in waiting:
-            raise PalateError(f"{name} gave position {k} twice or out of range")
+            raise UsageError(f"{name} gave position {k} twice or out of range")
         waiting.remove(k)
         yield k, result
     if waiting:
-        raise PalateError(f"{name} gave no result for {len(waiting)} slates")
+        raise UsageError(f"{name} gave no result for {len(waiting)} slates")

@@ -10,12 +10,11 @@ Either may be None, where these settings do not allow it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
-from palate.engines.local import LocalModel
-from palate.engines.text.reader import Reader
+from palate.engines import LocalModel, Reader, ValidIds, begin_rows, ids_of, vocabulary_of
 from palate.errors import UsageError
 from palate.records import Slate
 
@@ -97,32 +96,32 @@ def prefix_guide(scorer: Any, spec: str) -> PrefixGuide:
     return guide
 
 
-class Tokens(Protocol):
-    """What a policy reads and writes."""
+class CallersModel:
+    """A model and a tokenizer of the caller's, as a policy."""
+
+    def __init__(self, model: Any, tokenizer: Any) -> None:
+        self.model, self.tokenizer = model, tokenizer
+        self.reference = str(getattr(model, "name_or_path", "") or type(model).__name__)
+        self.vocabulary = vocabulary_of(tokenizer)
 
     @property
-    def reference(self) -> object:
-        """Which model it is."""
-
-    @property
-    def tokenizer(self) -> Any:
-        """Its tokenizer."""
-
-    @property
-    def vocabulary(self) -> str:
-        """Hash of which id means which token."""
+    def valid_ids(self) -> ValidIds:
+        """The ids that mean a token."""
+        return ValidIds.of(self.model, self.tokenizer, self.model.device)
 
     @property
     def ids(self) -> int:
         """How many ids there are."""
+        return self.valid_ids.size
 
     @property
     def ends(self) -> frozenset[int]:
         """The ids that end a reply."""
+        return ids_of(self.model.generation_config.eos_token_id)
 
 
 def refuse_other_tokens(
-    policy: Tokens,
+    policy: Reader | CallersModel,
     guide: Guide,
     spec: str,
     otherwise: str = "methods of segments (blocks, rejection) read texts",
@@ -151,16 +150,76 @@ def refuse_other_tokens(
 def _different(guide: Any, policy: Any) -> str:
     """Name the first ids that are not one token to both tokenizers."""
     tokens = {
-        whose: {k: token for token, k in tokenizer.get_vocab().items()}
-        for whose, tokenizer in (("guide", guide), ("policy", policy))
+        side: {k: token for token, k in tokenizer.get_vocab().items()}
+        for side, tokenizer in (("guide", guide), ("policy", policy))
     }
     ids = sorted({k for _, k in guide.get_vocab().items() ^ policy.get_vocab().items()})
     listed = [
         f"id {k}: "
         + ", ".join(
-            f"{whose} {repr(each[k]) if k in each else 'no token'}"
-            for whose, each in tokens.items()
+            f"{side} {repr(vocabulary[k]) if k in vocabulary else 'no token'}"
+            for side, vocabulary in tokens.items()
         )
         for k in ids[:NAMED]
     ]
     return "; ".join(listed) + (f"; … {len(ids):,} ids in all" if len(ids) > NAMED else "")
+
+
+class PrefixRows:
+    """What is written so far, as a guide of prefixes reads it; `ends` are the policy's."""
+
+    def __init__(
+        self, guide: PrefixGuide, readings: Sequence[Reading], ends: Collection[int], room: int
+    ) -> None:
+        self.guide, self.ends = guide, ends
+        self.slates = [reading.slate for reading in readings]
+        (model,) = guide.models
+        prompts = [reading.prompts[0] for reading in readings]
+        self.rows = begin_rows(model, prompts, room + len(guide.closing))
+
+    def rewards(self, tokens: Sequence[Sequence[int]]) -> Tensor:
+        """Return the reward of each row's prefix with each of k tokens (rows × k), float32.
+
+        An end token closes the conversation; its reward is that of the closed response.
+        """
+        rewards = self.guide.rewards(self.rows.look(tokens), self.slates)
+        closing = {}
+        for row, of_row in enumerate(tokens):
+            if places := [j for j, token in enumerate(of_row) if token in self.ends]:
+                closing[row] = places
+        if closing:
+            closed = self._closed(list(closing))
+            for at, (row, places) in enumerate(closing.items()):
+                rewards[row, places] = closed[at].to(rewards.dtype)
+        return rewards
+
+    def _closed(self, rows: Sequence[int]) -> Tensor:
+        closing, closed = self.guide.closing, self.rows.of(rows)
+        read = self.guide.read_position(closing)
+        # Where all of the end is padding, the guide reads the last token before it. Behind a token
+        # that is no padding, the position read tells whether it is.
+        if self.guide.read_position([-1, *closing]) == 0:
+            read = -1
+        for token in closing[: read + 1]:
+            closed.advance([token] * len(rows))
+        rewards = self.guide.rewards(closed.outputs[:, None], [self.slates[row] for row in rows])
+        return rewards[:, 0]
+
+    def take(self, which: Sequence[int]) -> None:
+        """Go on with one of the tokens just rated, by its number, of each row."""
+        self.rows.take(which)
+
+    def advance(self, tokens: Sequence[int]) -> None:
+        """Give each row its next token."""
+        self.rows.advance(tokens)
+
+    def back(self, steps: int) -> None:
+        """Forget each row's last tokens, as `Rows.back`."""
+        self.rows.back(steps)
+
+    def of(self, rows: Sequence[int]) -> Self:
+        """Return these rows, in this order, one perhaps several times; a copy."""
+        some = object.__new__(type(self))
+        some.guide, some.ends, some.rows = self.guide, self.ends, self.rows.of(rows)
+        some.slates = [self.slates[row] for row in rows]
+        return some

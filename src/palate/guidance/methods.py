@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol, Self
+from difflib import get_close_matches
+from typing import Any, ClassVar, NamedTuple, Self
 
 from palate.engines import LocalModel
 from palate.errors import UsageError
-from palate.guidance.candidates import Candidates
-from palate.guidance.fusion import Fusion, Preset, args_preset
-from palate.guidance.guides import Guide, PrefixGuide, TokenGuide, prefix_guide, token_guide
+from palate.guidance.guides import PrefixGuide, TokenGuide, prefix_guide, token_guide
+from palate.guidance.laws import PRESETS, TOKEN_METHODS, Candidates, Fusion, K, Preset, args_preset
 from palate.guidance.segments import Blocks, Rate, Rejection, write_segments
-from palate.guidance.stepwise import CandidateRows, FusedRows, Guided, GuidedRow, Writing, write
+from palate.guidance.stepwise import CandidateRows, FusedRows, Guided, Rows, Writing, write
 from palate.metrics.selection import kl_bound
+from palate.specs import Spec
 
 
 class GuidedBatch(NamedTuple):
     """Answers that are written together, and what they are written with."""
 
     policy: LocalModel
-    rows: Sequence[GuidedRow]
+    rows: Rows
     how: Writing
     guide: Any = None
     """Its `TokenGuide` or `PrefixGuide`, for a method that reads tokens."""
@@ -31,186 +31,178 @@ class GuidedBatch(NamedTuple):
     thresholds: Sequence[float] = ()
 
 
-class Method(Protocol):
-    """Writes guided answers."""
+@dataclass(frozen=True)
+class ByToken:
+    """Draws token by token: a published sum of log-probabilities, or the policy's candidates."""
 
-    @property
-    def spec(self) -> str:
-        """Canonical spec."""
+    spec: str
+    """Canonical spec."""
+    weight: float
+    """How much the guide counts."""
+    preset: Preset | None = None
+    """None for the k likeliest tokens, rated by the prefixes that they make, or alone (ARGS)."""
+    k: int = K
 
-    @property
-    def weight(self) -> float | None:
-        """How much the guide counts; None for a method that takes no weight."""
+    def __post_init__(self) -> None:
+        """Refuse a weight that means nothing; raises `UsageError`."""
+        if self.preset is None:
+            Candidates(self.weight, self.k).check()
+        else:
+            self.preset.law(self.weight)
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """All of it that answers depend on."""
+        """All that answers depend on: coefficients and keep-set, or weight and k; no name."""
+        if self.preset is None:
+            return ("candidates", self.weight, self.k)
+        law = self.preset.law(self.weight)
+        return ("fusion", *law[:2], list(law.keep))
 
-    def guide(self, scorer: Any, spec: str) -> Guide | None:
-        """Return what a scorer offers it; raises `UsageError` where that is nothing."""
-
-    def write(self, batch: GuidedBatch) -> list[Guided]:
-        """Write an answer to every row."""
-
-    def divergence(self, answer: Guided) -> float | None:
-        """Return the estimate of an answer's divergence in nats; None where there is none."""
-
-    def bound(self, written: int) -> float | None:
-        """Return the most that an answer of so many tokens diverges, if that is known."""
-
-
-class ByToken(ABC):
-    """What methods have in common that draw token by token."""
-
-    @abstractmethod
     def guide(self, scorer: Any, spec: str) -> TokenGuide | PrefixGuide:
-        """Return what a scorer offers it; raises `UsageError` where that is nothing."""
+        """Return the scorer's reward of tokens; for candidates that of prefixes, where it has none.
 
-    @abstractmethod
+        Raises `UsageError` where there is neither, or it is not what the method is for.
+        """
+        if self.preset is None and getattr(scorer, "token_guide", lambda: None)() is None:
+            return prefix_guide(scorer, spec)
+        guide = token_guide(scorer, spec)
+        if self.preset is not None:
+            self.preset.check(self.spec, guide.coefficients, spec)
+        return guide
+
     def law_with(self, guide: TokenGuide | PrefixGuide) -> Fusion | Candidates:
         """Return the law of the next token under a guide."""
+        if self.preset is None and not hasattr(guide, "coefficients"):
+            return Candidates(self.weight, self.k)
+        return (self.preset or args_preset(self.k)).law(self.weight)
 
     def write(self, batch: GuidedBatch) -> list[Guided]:
         """Write with policy and guide in step."""
-        law, room = self.law_with(batch.guide), batch.how.max_tokens
-        stepper: FusedRows | CandidateRows
-        if isinstance(law, Fusion):
-            stepper = FusedRows(law, batch.policy, batch.guide, batch.rows, room)
-        else:
-            stepper = CandidateRows(law, batch.policy, batch.guide, batch.rows, room)
+        law = self.law_with(batch.guide)
+        members = batch.policy, batch.guide, batch.rows, batch.how.max_tokens
+        stepper = (
+            FusedRows(law, *members) if isinstance(law, Fusion) else CandidateRows(law, *members)
+        )
         return write(stepper, batch.policy, batch.rows, batch.how)
 
-    def divergence(self, answer: Guided) -> float | None:
-        """Return what the writer has summed."""
+    def divergence(self, answer: Guided) -> float:
+        """Return the estimate of an answer's divergence in nats."""
         return answer.divergence
 
-    def bound(self, written: int) -> float | None:
-        """Return None: there is an estimate."""
-        del written
-        return None
+    def bound(self, written: int) -> None:
+        """Return None: no bound is known."""
 
 
 @dataclass(frozen=True)
-class FusionMethod(ByToken):
-    """A published sum of log-probabilities."""
-
-    spec: str
-    weight: float
-    preset: Preset
-
-    @property
-    def law(self) -> Fusion:
-        """The law at the weight."""
-        return self.preset.law(self.weight)
-
-    @property
-    def identity(self) -> tuple[object, ...]:
-        """The coefficients and the keep-set: a name is no law."""
-        return ("fusion", *self.law[:2], list(self.law.keep))
-
-    def guide(self, scorer: Any, spec: str) -> TokenGuide:
-        """Return the scorer's reward of tokens, if it is of the kind that the method is for."""
-        guide = token_guide(scorer, spec)
-        self.preset.check(self.spec, guide.coefficients, spec)
-        return guide
-
-    def law_with(self, guide: TokenGuide | PrefixGuide) -> Fusion:
-        """Return the law at the weight."""
-        del guide
-        return self.law
-
-
-@dataclass(frozen=True)
-class CandidateMethod(ByToken):
-    """The policy's k likeliest tokens, rated by the prefixes that they make, or alone (ARGS)."""
-
-    spec: str
-    weight: float
-    k: int
-
-    @property
-    def identity(self) -> tuple[object, ...]:
-        """Weight and k."""
-        return ("candidates", self.weight, self.k)
-
-    def guide(self, scorer: Any, spec: str) -> TokenGuide | PrefixGuide:
-        """Return the scorer's reward of tokens, else of prefixes."""
-        if getattr(scorer, "token_guide", lambda: None)() is not None:
-            return token_guide(scorer, spec)
-        return prefix_guide(scorer, spec)
-
-    def law_with(self, guide: TokenGuide | PrefixGuide) -> Fusion | Candidates:
-        """Return the law; where tokens have rewards, prefixes differ by their last token's."""
-        if hasattr(guide, "coefficients"):
-            return args_preset(self.k).law(self.weight)
-        return Candidates(self.weight, self.k)
-
-
 class BySegment:
-    """What methods have in common that rate texts."""
+    """Rates texts: the best of K segments, or those that are accepted by their reward (CARDS)."""
 
-    weight: float | None = None
+    spec: str
+    law: Blocks | Rejection
+    """Of rejection without the thresholds, which are a request's own."""
+    quantile: float | None = None
+    """Of the rewards of unguided answers, which gives the thresholds of rejection."""
+    weight: ClassVar[None] = None
+    """It takes none."""
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """All that answers depend on but the thresholds."""
+        if isinstance(self.law, Blocks):
+            return ("blocks", *self.law)
+        return ("rejection", *self.law[1:])
 
     def guide(self, scorer: Any, spec: str) -> None:
         """Raise `UsageError` for a judge; every scorer can rate a text."""
         if not hasattr(scorer, "score"):
             raise UsageError(f"{spec} compares two answers; segments need a scorer of single ones")
 
-    def divergence(self, answer: Guided) -> None:
-        """Return None: the law of a chosen segment is not known."""
-        del answer
-
-
-@dataclass(frozen=True)
-class BlockMethod(BySegment):
-    """The best of K proposals, segment by segment."""
-
-    spec: str
-    law: Blocks
-
-    @property
-    def identity(self) -> tuple[object, ...]:
-        """K and the length of a segment."""
-        return ("blocks", *self.law)
+    def having(self, scale: float) -> Self:
+        """Return the method with a β, unless it was given one or has none."""
+        if isinstance(self.law, Blocks) or self.law.scale is not None:
+            return self
+        return replace(self, law=self.law._replace(scale=scale))
 
     def write(self, batch: GuidedBatch) -> list[Guided]:
         """Write segment by segment."""
         assert batch.rate is not None
-        return write_segments(self.law, batch.policy, batch.rows, batch.how, batch.rate)
+        law = self.law
+        if isinstance(law, Rejection):
+            law = law._replace(thresholds=batch.thresholds)
+        return write_segments(law, batch.policy, batch.rows, batch.how, batch.rate)
 
-    def bound(self, written: int) -> float:
-        """Return log K − (K − 1)/K for every segment."""
+    def divergence(self, answer: Guided) -> None:
+        """Return None: the law of a chosen segment is not known."""
+
+    def bound(self, written: int) -> float | None:
+        """Return the most that an answer of so many tokens diverges, where that is known.
+
+        It is log K − (K − 1)/K for every segment that is the best of K.
+        """
+        if isinstance(self.law, Rejection):
+            return None
         return math.ceil(written / self.law.length) * kl_bound(self.law.proposals)
 
 
-@dataclass(frozen=True)
-class RejectionMethod(BySegment):
-    """Segments that are accepted by their reward (CARDS)."""
+Method = ByToken | BySegment
+QUANTILE = 0.7
+NAMES = (*TOKEN_METHODS, "blocks", "rejection")
 
-    spec: str
-    quantile: float
-    """Of the rewards of unguided answers, which gives the thresholds."""
-    scale: float | None
-    """β; None until the rewards of unguided answers give it."""
-    length: int
-    rejections: int
 
-    @property
-    def identity(self) -> tuple[object, ...]:
-        """All but the thresholds, which are a request's own."""
-        return ("rejection", self.scale, self.length, self.rejections)
+def all_methods(texts: Sequence[str], weights: Sequence[float] = ()) -> list[Method]:
+    """Return every method at each weight, equal ones once; weights are for those that take one.
 
-    def having(self, scale: float) -> Self:
-        """Return the method with a β, unless it was given one."""
-        return self if self.scale is not None else replace(self, scale=scale)
+    Raises `UsageError` as `build_methods`, and for a weight that no method takes.
 
-    def write(self, batch: GuidedBatch) -> list[Guided]:
-        """Write segment by segment."""
-        assert batch.rate is not None
-        assert self.scale is not None
-        law = Rejection(batch.thresholds, self.scale, self.length, self.rejections)
-        return write_segments(law, batch.policy, batch.rows, batch.how, batch.rate)
+    >>> [(method.spec, method.weight) for method in all_methods(["mod", "blocks"], [0.5])]
+    [('mod', 0.5), ('blocks', None)]
+    """
+    without = [text for text in texts if text.partition("?")[0] not in TOKEN_METHODS]
+    built = (
+        method
+        for text in texts
+        for method in build_methods(
+            text, () if text in without and len(without) < len(texts) else weights
+        )
+    )
+    return list({(method.spec, method.weight): method for method in built}.values())
 
-    def bound(self, written: int) -> None:
-        """Return None: it depends on how rewards are spread."""
-        del written
+
+def build_methods(text: str, weights: Sequence[float] = ()) -> list[Method]:
+    """Return a method at each weight, by default at its own.
+
+    Raises `UsageError` for a name, an option or a weight that means nothing.
+
+    >>> [(method.spec, method.weight) for method in build_methods("genarm", [0.5, 1])]
+    [('genarm', 0.5), ('genarm', 1)]
+    >>> build_methods("blocks?K=0")
+    Traceback (most recent call last):
+    palate.errors.SpecError: spec 'blocks?k=0': k='0' is not a whole number of 1 or more
+    """
+    spec = Spec.parse(text.replace("?K=", "?k=").replace("&K=", "&k="))  # as papers write it
+    spec.refuse_reference()
+    weights = list(dict.fromkeys(weights))
+    if spec.kind in TOKEN_METHODS:
+        preset = PRESETS.get(spec.kind)
+        spec.only(() if preset else {"k"})
+        k = K if preset else spec.number("k", K, least=1)
+        default = preset.weight if preset else 1.0
+        return [ByToken(str(spec), weight, preset, k) for weight in weights or [default]]
+    if spec.kind not in NAMES:
+        near = get_close_matches(spec.kind, NAMES, 1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        raise UsageError(f"method {text!r}: expected one of {', '.join(NAMES)}{hint}")
+    if weights:
+        raise UsageError(f"weight {weights[0]:g}: {spec.kind} takes no weight")
+    length = spec.number("length", Blocks().length, least=1)
+    if spec.kind == "blocks":
+        spec.only({"k", "length"})
+        blocks = Blocks(spec.number("k", Blocks().proposals, least=1), length)
+        return [BySegment(str(spec), blocks)]
+    spec.only({"quantile", "beta", "length", "retries"})
+    quantile = spec.positive("quantile", QUANTILE)
+    if quantile >= 1:
+        raise UsageError(f"method {text!r}: quantile: expected a number between 0 and 1")
+    scale = spec.positive("beta", 1.0) if "beta" in spec.options else None
+    rejection = Rejection((), scale, length, spec.number("retries", 20, least=1))
+    return [BySegment(str(spec), rejection, quantile)]

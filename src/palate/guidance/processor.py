@@ -12,21 +12,14 @@ import weakref
 from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 from transformers import LogitsProcessor
 
-from palate.engines.local import LocalModel
-from palate.engines.local.decoding.ensemble import Member, ModelEnsemble
-from palate.engines.local.valid_ids import ValidIds
-from palate.engines.text.chat_template import ids_of
-from palate.engines.text.reader import vocabulary_of
+from palate.engines import LocalModel, Member, ModelEnsemble, ValidIds
 from palate.errors import UsageError
-from palate.guidance.candidates import Candidates
-from palate.guidance.fusion import Fusion, weighted
-from palate.guidance.guides import PrefixGuide, Reading, TokenGuide
-from palate.guidance.prefixes import PrefixRows
-from palate.guidance.row_matching import Row, rows_of, shared_with
+from palate.guidance.guides import CallersModel, PrefixGuide, PrefixRows, Reading, TokenGuide
+from palate.guidance.laws import Candidates, Fusion, weighted
 from palate.models import import_torch
 
 if TYPE_CHECKING:
@@ -39,40 +32,13 @@ DRAFTED = 64
 """Tokens behind the last that `generate` may ask for: prompt lookup drafts past the end."""
 
 
-class CallersModel:
-    """The caller's model and tokenizer."""
-
-    def __init__(self, model: Any, tokenizer: Any) -> None:
-        self.model, self.tokenizer = model, tokenizer
-        self.reference = str(getattr(model, "name_or_path", "") or type(model).__name__)
-        self.vocabulary = vocabulary_of(tokenizer)
-
-    @property
-    def ids(self) -> int:
-        """How many ids there are."""
-        return ValidIds.of(self.model, self.tokenizer, self.device).size
-
-    @property
-    def ends(self) -> frozenset[int]:
-        """The ids that end a reply."""
-        return ids_of(self.model.generation_config.eos_token_id)
-
-    @property
-    def device(self) -> Any:
-        """Where the model is."""
-        return self.model.device
-
-
 class GuidanceProcessor(LogitsProcessor):
     """Makes the law of a guided policy of the scores of `generate`: logits or log-probabilities.
 
-    Args:
-        law: what is made of policy and guide.
-        policy: what generates.
-        guide: a `TokenGuide` for a fusion, a `PrefixGuide` for candidates.
-        prompts: token ids, as `generate` gets them without padding.
-        readings: what the guide reads for each prompt.
-        room: tokens that a response is to have; it may have more while they fit the guide's window.
+    The guide is a `TokenGuide` for a fusion, a `PrefixGuide` for candidates. `prompts` are token
+    ids, as `generate` gets them without padding, and `readings` what the guide reads for each.
+    `room` is how many tokens a response is to have; it may have more while they fit the guide's
+    window.
     """
 
     def __init__(
@@ -114,17 +80,16 @@ class GuidanceProcessor(LogitsProcessor):
 
     @cached_property
     def _valid_ids(self) -> ValidIds:
-        policy = self.policy
-        return ValidIds.of(policy.model, policy.tokenizer, policy.device)
+        return self.policy.valid_ids
 
     def _fused(self, policy: Tensor, rows: list[Row]) -> Tensor:
         if isinstance(self.law, Fusion):
             return self.law.logits(policy, self._rewards(rows).to(policy.device))
         tokens = self.law.tokens(policy)
-        there = self._at(rows)
-        assert isinstance(there, PrefixRows)
+        prefixes = self._at(rows)
+        assert isinstance(prefixes, PrefixRows)
         with import_torch().inference_mode():
-            rewards = there.rewards(tokens.tolist()).to(policy.device)
+            rewards = prefixes.rewards(tokens.tolist()).to(policy.device)
         self.read += tokens.numel()
         logits = self.law.logits(policy, tokens, rewards)
         fused: Tensor = import_torch().full_like(policy, -math.inf).scatter(-1, tokens, logits)
@@ -134,9 +99,9 @@ class GuidanceProcessor(LogitsProcessor):
         key = rows[0].prompt, tuple(rows[0].response)
         if len(rows) == 1 and key in self._recent:
             return self._recent[key]
-        there = self._at(rows)
-        assert isinstance(there, ModelEnsemble)
-        terms = [self._valid_ids.only(logp) for logp in there.log_probabilities()]
+        models = self._at(rows)
+        assert isinstance(models, ModelEnsemble)
+        terms = [self._valid_ids.only(logp) for logp in models.log_probabilities()]
         rewards = weighted(self.guide.coefficients, terms)  # type: ignore[union-attr]
         if len(rows) == 1:
             self._recent[key] = rewards
@@ -151,22 +116,22 @@ class GuidanceProcessor(LogitsProcessor):
         if length >= self._places:  # read anew, with more places
             self._places, self._rows = 2 * length, None
             self.__dict__.pop("_beginning", None)
-        earlier, there = self._earlier, self._rows
+        earlier, held = self._earlier, self._rows
         self._earlier = []  # whatever is raised below, the next call begins anew
         if shared == length < len(earlier[0].response if earlier else ()):
             shared -= 1  # outputs are kept of the last token alone
-        if there is None or shared <= 0:
-            there, shared = self._beginning.of([row.prompt for row in rows]), 0
+        if held is None or shared <= 0:
+            held, shared = self._beginning.of([row.prompt for row in rows]), 0
         else:
             back = len(earlier[0].response) - shared
-            there = there if order == list(range(len(earlier))) else there.of(order)
+            held = held if order == list(range(len(earlier))) else held.of(order)
             if back:
-                there.back(back)
+                held.back(back)
         for step in range(shared, length):
-            there.advance([row.response[step] for row in rows])
+            held.advance([row.response[step] for row in rows])
         self.read += (length - shared) * len(rows)
-        self._rows, self._earlier = there, rows
-        return there
+        self._rows, self._earlier = held, rows
+        return held
 
     def _checked(self, ids: list[list[int]]) -> list[Row]:
         rows = rows_of(ids, self.prompts)
@@ -192,13 +157,11 @@ class GuidanceProcessor(LogitsProcessor):
         models, places = self._models, int(min(self._places, self.room))
         if isinstance(self.law, Candidates):
             return PrefixRows(self.guide, self.readings, self.policy.ends, places)  # type: ignore[arg-type]
-        return ModelEnsemble(
-            [
-                Member(model, [reading.prompts[k] for reading in self.readings])
-                for k, model in enumerate(models)
-            ],
-            places,
-        )
+        members = [
+            Member(model, [reading.prompts[k] for reading in self.readings])
+            for k, model in enumerate(models)
+        ]
+        return ModelEnsemble(members, places)
 
 
 def _room(guide: TokenGuide | PrefixGuide, readings: Sequence[Reading]) -> float:
@@ -208,3 +171,100 @@ def _room(guide: TokenGuide | PrefixGuide, readings: Sequence[Reading]) -> float
             longest = max(len(reading.prompts[k]) for reading in readings)
             rooms.append(reader.window - longest - len(getattr(guide, "closing", ())))
     return min(rooms)
+
+
+Ids = list[int]
+
+
+class Row(NamedTuple):
+    """Which prompt a row goes on from, and what it holds behind it."""
+
+    prompt: int
+    response: Ids
+
+
+def rows_of(ids: list[Ids], prompts: list[Ids]) -> list[Row]:
+    """Tell apart padding, prompt and response of each row; rows of a prompt stand together.
+
+    Raises `UsageError` where the rows are not those of the prompts.
+    """
+    if not all(ids):
+        raise UsageError(
+            "the rows of generate hold no prompt, as with inputs_embeds; call generate with "
+            "input_ids"
+        )
+    per_prompt, rest = divmod(len(ids), len(prompts))
+    if rest or not per_prompt:
+        raise UsageError(
+            f"generate has {len(ids)} rows and palate.guidance {len(prompts)} prompts; give both "
+            "the same prompts, in the same order"
+        )
+    width = _end_of_prompt(ids[0], prompts[0], max(map(len, prompts)))
+    rows = []
+    for k, row in enumerate(ids):
+        prompt = prompts[k // per_prompt]
+        if width is None or not _ends_at(width, row, prompt):
+            raise UsageError(_mismatch(k, ids, prompts))
+        rows.append(Row(k // per_prompt, row[width:]))
+    return rows
+
+
+def _mismatch(k: int, ids: list[Ids], prompts: list[Ids]) -> str:
+    """Say why row k, the first that is not its prompt's, is not."""
+    per_prompt = len(ids) // len(prompts)
+    of_rows = [prompt for prompt in prompts for _ in range(per_prompt)]
+    if all(row[: len(prompt)] == prompt for row, prompt in zip(ids, of_rows, strict=True)):
+        return (
+            "the rows of generate are padded on the right; load the tokenizer with "
+            'padding_side="left", or set tokenizer.padding_side = "left"'
+        )
+    if k % per_prompt:
+        return (
+            f"generate has {len(ids)} rows for {len(prompts)} question{'s' * (len(prompts) > 1)} "
+            f"of palate.guidance, and row {k} does not begin with prompt {k // per_prompt}; give "
+            "palate.guidance a question for each prompt of generate"
+        )
+    return (
+        f"row {k} of generate does not begin with prompt {k // per_prompt} of palate.guidance, "
+        "padded on the left; give prompts= what generate is given"
+    )
+
+
+def _end_of_prompt(row: Ids, prompt: Ids, least: int) -> int | None:
+    """Return where a prompt behind left padding ends, from `least` tokens on."""
+    for start in range(least - len(prompt), len(row) - len(prompt) + 1):
+        if row[start] == prompt[0] and _ends_at(start + len(prompt), row, prompt):
+            return start + len(prompt)
+        if row[start] != row[0]:
+            return None
+    return None
+
+
+def _ends_at(width: int, row: Ids, prompt: Ids) -> bool:
+    start = width - len(prompt)
+    return start >= 0 and row[start:width] == prompt and len(set(row[:start])) <= 1
+
+
+def shared_with(earlier: list[Row], rows: list[Row]) -> tuple[int, list[int]]:
+    """Return how many tokens all rows share with an earlier row, and with which each of them."""
+    if len(earlier) == len(rows) and all(
+        former.prompt == row.prompt and row.response[: len(former.response)] == former.response
+        for former, row in zip(earlier, rows, strict=True)
+    ):
+        return len(earlier[0].response), list(range(len(rows)))
+    order, least = [], len(rows[0].response)
+    for row in rows:
+        alike = [(_alike(former, row), -k) for k, former in enumerate(earlier)]
+        longest, k = max(alike, default=(0, 0))
+        order.append(-k)
+        least = min(least, longest)
+    return least, order
+
+
+def _alike(earlier: Row, row: Row) -> int:
+    if earlier.prompt != row.prompt:
+        return 0
+    n = min(len(earlier.response), len(row.response))
+    if earlier.response[:n] == row.response[:n]:
+        return n
+    return next(k for k in range(n) if earlier.response[k] != row.response[k])

@@ -16,10 +16,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from palate.engines.local import LocalModel
-from palate.engines.local.decoding import KVRows, draw
-from palate.errors import ModelError, UsageError
-from palate.guidance.stepwise import Guided, GuidedRow, Writing
+from palate.engines import KVRows, LocalModel, begin_rows, draw
+from palate.errors import ModelError
+from palate.guidance.stepwise import Guided, Rows, Writing
 from palate.seeding import rng
 
 WAVE = 4
@@ -34,33 +33,19 @@ class Blocks(NamedTuple):
     proposals: int = 4
     length: int = 32
 
-    def check(self) -> None:
-        """Raise `UsageError` for what draws nothing."""
-        if self.proposals < 1:
-            raise UsageError(f"K={self.proposals}: expected 1 proposal or more")
-        if self.length < 1:
-            raise UsageError(f"segment of {self.length} tokens: expected 1 or more")
-
 
 class Rejection(NamedTuple):
     """Proposals of M tokens, accepted by their reward."""
 
     thresholds: Sequence[float]
     """τ of each row."""
-    scale: float
-    """β: rewards this much below the threshold are accepted e times more rarely."""
+    scale: float | None
+    """β: rewards this much below the threshold are accepted e times more rarely.
+
+    None until the rewards of unguided answers give it."""
     length: int = 32
     rejections: int = 20
     """R."""
-
-    def check(self) -> None:
-        """Raise `UsageError` for what can accept nothing."""
-        if not 0 < self.scale < math.inf:
-            raise UsageError(f"beta={self.scale:g}: expected above 0, and finite")
-        if self.rejections < 1:
-            raise UsageError(f"K={self.rejections}: expected 1 rejection or more")
-        if self.length < 1:
-            raise UsageError(f"segment of {self.length} tokens: expected 1 or more")
 
 
 @dataclass
@@ -75,26 +60,20 @@ class _Proposal:
 
 
 def write_segments(
-    law: Blocks | Rejection,
-    policy: LocalModel,
-    rows: Sequence[GuidedRow],
-    how: Writing,
-    rate: Rate,
+    law: Blocks | Rejection, policy: LocalModel, rows: Rows, how: Writing, rate: Rate
 ) -> list[Guided]:
     """Write a response to every row, segment by segment; all rows go through a segment together.
 
     Raises `ModelError` where a reward of a text that is written is missing.
     """
-    law.check()
     prompts = [row.prompt for row in rows]
-    base = KVRows(policy, prompts, how.max_tokens, logits=not policy.head.apart)
+    base = begin_rows(policy, prompts, how.max_tokens, logits=not policy.head.apart)
     responses = [Guided(tokens={"policy": 0, "guide": 0}) for _ in rows]
     going, segment = list(range(len(rows))), 0
     while going:
         length = min(law.length, how.max_tokens - segment * law.length)
-        writer = _Segment(policy, rows, responses, how, rate, segment, length)
-        choose = _best_of if isinstance(law, Blocks) else _accepted
-        chosen = choose(law, writer, base, going)  # type: ignore[arg-type]
+        writer = _Segment(policy, rows, how, rate, responses, segment, length, base, going)
+        chosen = _best_of(law, writer) if isinstance(law, Blocks) else _accepted(law, writer)
         left = []
         for k, proposal in zip(going, chosen, strict=True):
             responses[k].ids += proposal.ids
@@ -105,45 +84,45 @@ def write_segments(
         segment += 1
         if segment * law.length >= how.max_tokens or not left:
             break
-        base = KVRows.join([(_there(proposal), [proposal.at]) for _, proposal in left])
+        base = _joined([proposal for _, proposal in left])
         going = [k for k, _ in left]
     for response in responses:
         response.text = policy.text(response.ids)
     return responses
 
 
-def _there(proposal: _Proposal) -> KVRows:
-    assert proposal.rows is not None
-    return proposal.rows
+def _joined(proposals: Sequence[_Proposal]) -> KVRows:
+    """Return the rows that these proposals go on from, in their order."""
+    parts = [(proposal.rows, [proposal.at]) for proposal in proposals if proposal.rows is not None]
+    assert len(parts) == len(proposals)
+    return KVRows.join(parts)
 
 
-def _best_of(law: Blocks, writer: _Segment, base: KVRows, going: Sequence[int]) -> list[_Proposal]:
-    waves = [
-        range(first, min(first + WAVE, law.proposals)) for first in range(0, law.proposals, WAVE)
-    ]
+def _best_of(law: Blocks, writer: _Segment) -> list[_Proposal]:
     best: list[_Proposal] = []
-    for wave in waves:
-        made = writer.propose(base, going, list(range(len(going))), wave)
+    for first in range(0, law.proposals, WAVE):
+        wave = range(first, min(first + WAVE, law.proposals))
+        made = writer.propose(range(len(writer.going)), wave)
         if best:
             made = [[former, *more] for former, more in zip(best, made, strict=True)]
-        best = [max(proposals, key=lambda it: it.reward) for proposals in made]
+        best = [max(proposals, key=lambda proposal: proposal.reward) for proposals in made]
         _keep_apart(best)
     return best
 
 
-def _accepted(
-    law: Rejection, writer: _Segment, base: KVRows, going: Sequence[int]
-) -> list[_Proposal]:
+def _accepted(law: Rejection, writer: _Segment) -> list[_Proposal]:
+    going, scale = writer.going, law.scale
+    assert scale is not None
     chosen: list[_Proposal | None] = [None] * len(going)
     best: list[_Proposal | None] = [None] * len(going)
     done = 0
     while waiting := [k for k, proposal in enumerate(chosen) if proposal is None]:
         wave = range(done, min(done + WAVE, law.rejections + 1))
-        for k, made in zip(waiting, writer.propose(base, going, waiting, wave), strict=True):
+        for k, made in zip(waiting, writer.propose(waiting, wave), strict=True):
             threshold = law.thresholds[going[k]]
             for number, proposal in zip(wave, made, strict=True):
                 last = number == law.rejections
-                chance = math.exp(min(0.0, (proposal.reward - threshold) / law.scale))
+                chance = math.exp(min(0.0, (proposal.reward - threshold) / scale))
                 if not last and writer.point(going[k], number) < chance:
                     chosen[k] = proposal
                     break
@@ -161,28 +140,27 @@ def _accepted(
 def _keep_apart(proposals: Sequence[_Proposal]) -> None:
     """Let go of the rows of all other proposals of a wave."""
     alive = [proposal for proposal in proposals if not proposal.ended]
-    rows = KVRows.join([(_there(it), [it.at]) for it in alive]) if alive else None
+    rows = _joined(alive) if alive else None
     for proposal in proposals:
         proposal.rows = None if proposal.ended else rows
     for at, proposal in enumerate(alive):
         proposal.at = at
 
 
+@dataclass
 class _Segment:
-    """Writes and rates proposals for one segment of the rows."""
+    """Writes and rates proposals for one segment of the rows that go on."""
 
-    def __init__(
-        self,
-        policy: LocalModel,
-        rows: Sequence[GuidedRow],
-        responses: Sequence[Guided],
-        how: Writing,
-        rate: Rate,
-        number: int,
-        length: int,
-    ) -> None:
-        self.policy, self.rows, self.responses, self.how = policy, rows, responses, how
-        self.rate, self.number, self.length = rate, number, length
+    policy: LocalModel
+    rows: Rows
+    how: Writing
+    rate: Rate
+    responses: Sequence[Guided]
+    number: int
+    length: int
+    base: KVRows
+    going: Sequence[int]
+    """Which of the rows those of `base` are."""
 
     def point(self, row: int, proposal: int) -> float:
         """Return the point in [0, 1) that decides whether a proposal is accepted."""
@@ -192,12 +170,10 @@ class _Segment:
         of = self.rows[row]
         return rng(what, self.how.seed, list(of.prompt), of.number, self.number, proposal)
 
-    def propose(
-        self, base: KVRows, going: Sequence[int], waiting: Sequence[int], numbers: Sequence[int]
-    ) -> list[list[_Proposal]]:
+    def propose(self, waiting: Sequence[int], numbers: Sequence[int]) -> list[list[_Proposal]]:
         """Return proposals of these numbers for the waiting of the rows, each with its reward."""
-        owners = [k for k in waiting for _ in numbers]
-        proposals = self._write(base, going, owners, [n for _ in waiting for n in numbers])
+        going, owners = self.going, [k for k in waiting for _ in numbers]
+        proposals = self._write(owners, [n for _ in waiting for n in numbers])
         texts = []
         for k, proposal in zip(owners, proposals, strict=True):
             response = self.responses[going[k]]
@@ -213,15 +189,12 @@ class _Segment:
         width = len(numbers)
         return [proposals[first : first + width] for first in range(0, len(proposals), width)]
 
-    def _write(
-        self, base: KVRows, going: Sequence[int], owners: Sequence[int], numbers: Sequence[int]
-    ) -> list[_Proposal]:
+    def _write(self, owners: Sequence[int], numbers: Sequence[int]) -> list[_Proposal]:
         torch, how = self.policy.torch, self.how
-        streams = [
-            self._stream("segment", going[k], n) for k, n in zip(owners, numbers, strict=True)
-        ]
+        places = zip(owners, numbers, strict=True)
+        streams = [self._stream("segment", self.going[k], n) for k, n in places]
         proposals = [_Proposal() for _ in owners]
-        rows = base.of(owners)
+        rows = self.base.of(owners)
         for _ in range(self.length):
             logp = self.policy.valid_ids.only(rows.each(self.policy.head.distributions))
             points = [stream.random() for stream in streams]

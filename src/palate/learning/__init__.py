@@ -1,8 +1,15 @@
 """Learning from users' data: train a model, adapt one to new users."""
 
-from palate.learning.adapt import adapt
-from palate.learning.next_question import next_question
-from palate.learning.train import train
-from palate.learning.training_rows import rows_to_learn
-
-__all__ = ["adapt", "next_question", "rows_to_learn", "train"]
+from palate.learning.choices import Choices
+from palate.learning.encoding import encode_choice, encode_choices, encode_pair
+from palate.learning.fitting import Lora, load_base
+from palate.learning.heads import UserHeads
+from palate.learning.low_rank import PReF, next_question
+from palate.learning.p_dpo import PreferenceOptions, train_p_dpo
+from palate.learning.personal import METHODS, PersonalModel, fit, gather, method_of
+from palate.learning.personal_policy import P_DPO, STATE, USERS, PersonalPolicy, is_policy
+from palate.learning.planner import encode_plan, refuse_overlap
+from palate.learning.policy_users import FromChoices, Joined, Users, adapt_policy
+from palate.learning.recipes import BaseTask, TrainedModel, saving, train_classifier
+from palate.learning.states import UserStates, take
+from palate.learning.training import adapt, rows_to_learn, train

@@ -51,11 +51,11 @@ def of_share(
 def of_scores(scores: FloatArray) -> Iterator[Alarm]:
     """Yield what the scores of a cell show, of each request once."""
     n = scores.size
-    if n < LEAST_SCORED:
-        return
-    if np.ptp(scores) == 0:
+    if n >= LEAST and np.ptp(scores) == 0:
         yield Alarm(check="constant", n=n, of=n, value=float(scores[0]))
-    elif scores.min() >= 0 and scores.max() <= 1 and len(np.unique(scores)) > 2:
+    elif (
+        n >= LEAST_SCORED and scores.min() >= 0 and scores.max() <= 1 and len(np.unique(scores)) > 2
+    ):
         low, high = scores < CLOSE, scores > 1 - CLOSE
         low &= high.any() | (scores > 0)  # many zeros alone are of scorers that count
         yield from of_share("saturated", int((low | high).sum()), n, AT_ENDS)

@@ -16,7 +16,7 @@ Ids = Sequence[Hashable] | NDArray[Any]
 FOLDS = 5
 
 
-def vector(values: ArrayLike, *, bounds: tuple[float, float] | None = None) -> FloatArray:
+def vector(values: ArrayLike, bounds: tuple[float, float] | None = None) -> FloatArray:
     """Return the values as a one-dimensional float64 array; NaN lies within any ``bounds``.
 
     >>> vector([1, None, 0], bounds=(0, 1)).tolist()

@@ -1,16 +1,39 @@
-"""The clusters in which rows depend on each other: users, questions, responses."""
+"""Clusters in which rows depend on each other, and what a figure moves as they are left out.
+
+Clusters are users, questions and responses. With m_g what the figure moves without cluster g, of G
+clusters (Cameron, Gelbach and Miller 2011), the variance of a figure is
+
+```
+V      = max(V_user, V_user + V_item - V_cell),   t with min(U_eff, I_eff) - 1
+V_user = ((G - 1)/G) Σ_g m_g²                     likewise V_item, V_cell: rows of a user on an item
+```
+
+A mirrored couple lies in the clusters of both its users, and where items are the two responses of a
+row, it lies in those of both. Such a side is dyadic, with d the unordered pairs of clusters and w_d
+their share of the weights:
+
+```
+V_J = Σ_g m_g² - Σ_d m_d²,   V_D = Σ_d ((1 - w_d) m_d)²,   V_side = max(V_J, V_D)
+```
+
+V_cell is then V_J with the clusters and pairs of one side within those of the other. Where no item
+is shared by two users, V is V_user alone.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from palate.metrics.arrays import FloatArray, Ids, IntArray, id_codes, listed, same_length, sums
+from palate.metrics.estimates import ROUNDING, Spread
 
 Columns = tuple[IntArray, ...]
 """Codes of each row's cluster, from 0: one column, or two of one numbering where a row lies in two
@@ -18,8 +41,6 @@ clusters, as a couple lies in those of both its users."""
 
 Parts = tuple[tuple[int, Columns], ...]
 """Columns whose squared moves are added (1) or taken off (-1)."""
-
-
 CLUSTERED_BY = {
     "questions": "user and question",
     "texts": "user and text",
@@ -143,6 +164,13 @@ class Clusters:
         unit = "texts" if by_text.all() else "questions and texts"
         return Items(columns, unit, counted) if _shared(self.users, columns) else None
 
+    def effective(self, weights: FloatArray) -> tuple[float, str]:
+        """Effective number of users, or of items where these are fewer, and which it counts."""
+        sides = [(effective_number(self.users, weights), "users")]
+        if self.items is not None:
+            sides.append((effective_number(self.items.counted, weights), self.items.unit))
+        return min(sides, key=itemgetter(0))
+
     @cached_property
     def cells(self) -> Parts:
         """Rows that share a user and an item.
@@ -245,3 +273,105 @@ def _dominated(questions: IntArray, strata: IntArray | None) -> NDArray[np.bool_
     cells = pairs_of(whole, questions)
     over_half = 2 * np.bincount(cells)[cells] > np.bincount(whole)[whole]
     return np.isin(questions, questions[over_half])
+
+
+ValueWithout = Callable[[Columns], FloatArray]
+"""A figure without the rows of each cluster in turn, by code; without columns, the figure itself.
+Not finite where nothing would be left."""
+
+
+def jackknife(
+    value_without: ValueWithout, weights: FloatArray, clusters: Clusters, constant: bool = False
+) -> Spread:
+    """Spread of a figure by user and item: its variance and its effective number of clusters.
+
+    `weights` say how much of the figure rests on each row, shape (rows,); that it is `constant`,
+    every residual 0, the caller knows.
+
+    Two users agree on each of three questions, so there are three values and not six:
+
+    >>> x, rows = np.array([1.0, 1, 0, 0, 1, 1]), Clusters.of("abcdef", questions="xxyyzz")
+    >>> spread = jackknife(ratio(x, np.ones(6)), np.ones(6), rows)
+    >>> round(spread.variance, 3), spread.effective, spread.unit
+    (0.111, 3.0, 'questions')
+    """
+    parts = variances(value_without, weights, clusters)
+    effective, unit = clusters.effective(weights)
+    variance = None
+    if parts is not None:
+        of_users, of_items, of_cells = parts
+        variance = max(of_users, of_users + of_items - of_cells)  # the sum may be negative
+    return Spread(variance, effective, constant, unit, len(clusters), clusters.n_users)
+
+
+def variances(
+    value_without: ValueWithout, weights: FloatArray, clusters: Clusters
+) -> tuple[float, float, float] | None:
+    """V_user, V_item and V_cell of a figure; None where one cluster holds all that it rests on.
+
+    V_item and V_cell are 0 where no item is shared.
+
+    >>> rows = Clusters.of("ababab", questions=list("xxyyzz"))
+    >>> parts = variances(ratio(np.array([1.0, 1, 0, 0, 1, 1]), np.ones(6)), np.ones(6), rows)
+    >>> [round(part, 3) for part in parts]
+    [0.0, 0.111, 0.044]
+    """
+    value = float(value_without(())[0])
+
+    def squares(columns: Columns, scale: FloatArray | float) -> FloatArray:
+        moved = (value_without(columns) - value) * scale
+        return np.asarray(moved @ moved)
+
+    with np.errstate(invalid="ignore", divide="ignore"):
+        users, items, cells = map(float, parts_of_variance(squares, weights, clusters))
+    return (users, items, cells) if np.isfinite([users, items, cells]).all() else None
+
+
+def parts_of_variance(
+    squares: Callable[[Columns, FloatArray | float], FloatArray],
+    weights: FloatArray,
+    clusters: Clusters,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """V_user, V_item and V_cell, of one figure or of many at once, as arrays of one shape.
+
+    `squares` sums what figures move without each cluster, times a factor, squared.
+    """
+
+    def signed(parts: Parts) -> FloatArray:
+        if len(parts) == 1:
+            size = n_clusters(parts[0][1])
+            return (size - 1) / size * squares(parts[0][1], 1.0)
+        return np.asarray(sum(sign * squares(columns, 1.0) for sign, columns in parts))
+
+    def side(columns: Columns) -> FloatArray:
+        parts = parts_of(columns)
+        if len(parts) == 1:
+            return signed(parts)
+        _, (_, pairs) = parts
+        # Sums by cluster can cancel to nothing; pairs of clusters alone are then the floor.
+        floor = squares(pairs, 1 - added(pairs, weights) / float(weights.sum()))
+        return np.maximum(signed(parts), floor)
+
+    of_users, items = side(clusters.users), clusters.items
+    if items is None:
+        return of_users, np.zeros_like(of_users), np.zeros_like(of_users)
+    return of_users, side(items.columns), signed(clusters.cells)
+
+
+def ratio(top: FloatArray, bottom: FloatArray) -> ValueWithout:
+    """Ratio of two sums over rows, ``Σ top / Σ bottom``; with weights at the bottom a mean.
+
+    >>> ratio(np.array([1.0, 0.0, 0.5]), np.ones(3))((np.array([0, 1, 1]),)).tolist()
+    [0.25, 1.0]
+    """
+    total = float(bottom.sum())
+    value = float(top.sum()) / total if total else np.nan
+    # Sums of residuals lose no digits where the figure is far larger than what it moves.
+    apart = top - value * bottom
+
+    def without(columns: Columns) -> FloatArray:
+        left = total - added(columns, bottom)
+        moved = -added(columns, apart) / np.where(left > ROUNDING * total, left, np.nan)
+        return value + moved
+
+    return without

@@ -82,11 +82,7 @@ class NoisyVerdicts:
         if self.shares:
             return 1.0
         squares = np.nanmean(np.square(self.margins)) if self.margins.size else 0.0
-        return max(0.0, 1.0 - self._sd**2 / float(squares)) if squares > 0 else 1.0
-
-    @property
-    def _sd(self) -> float:
-        return self.sd or 0.0
+        return max(0.0, 1.0 - (self.sd or 0.0) ** 2 / float(squares)) if squares > 0 else 1.0
 
     def flips(self) -> FloatArray:
         """Probability of each row that its verdict flips; NaN where unscored.
@@ -114,18 +110,18 @@ class NoisyVerdicts:
         made = self._replies(rng, draws) if self.sd is None else self._numbers(rng, draws)
         made[:, np.isnan(self.values)] = np.nan
         if self.known is not None:
-            there = ~np.isnan(self.known)
-            made[:, there] = self.known[there]
+            known = ~np.isnan(self.known)
+            made[:, known] = self.known[known]
         return made
 
     def _numbers(self, rng: np.random.Generator, draws: int) -> FloatArray:
-        if not self._sd:
+        if not self.sd:
             return np.tile(self.values, (draws, 1))
         centre = np.sqrt(self.shrinkage) * self.margins
-        made = [each + self._sd * rng.standard_normal((draws, len(each))) for each in centre.T]
+        made = [order + self.sd * rng.standard_normal((draws, len(order))) for order in centre.T]
         if self.shares:
             return np.asarray(np.clip(made[0] + 0.5, 0.0, 1.0))
-        return np.asarray(np.mean([np.sign(each) for each in made], axis=0) / 2 + 0.5)
+        return np.asarray(np.mean(np.sign(made), axis=0) / 2 + 0.5)
 
     def _replies(self, rng: np.random.Generator, draws: int) -> FloatArray:
         redrawn = np.tile(self.values, (draws, 1))

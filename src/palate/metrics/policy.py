@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal, Self
 
@@ -64,25 +64,22 @@ class PolicyScores:
     @classmethod
     def stacked(cls, scores: Sequence[Self]) -> Self:
         """Return several scores of one shape as one, along a first axis."""
-        parts = [part._columns() for part in scores]
-        return cls._of({key: np.stack([part[key] for part in parts]) for key in parts[0]})
+        return scores[0].map(lambda *columns: np.stack(columns), *scores[1:])
 
-    def map(self, change: Callable[[FloatArray], FloatArray]) -> Self:
-        """Return the scores with every array changed."""
-        return self._of({key: change(column) for key, column in self._columns().items()})
-
-    def _columns(self) -> dict[str | float, FloatArray]:
-        named: dict[str | float, FloatArray] = {
-            name: column for name in NAMES if (column := getattr(self, name)) is not None
+    def map(self, change: Callable[..., FloatArray], *others: Self) -> Self:
+        """Return the scores with every array changed, beside the same array of other scores."""
+        every = (self, *others)
+        columns: dict[str, Any] = {
+            name: change(*(getattr(scores, name) for scores in every))
+            for name in NAMES
+            if getattr(self, name) is not None
         }
-        named.update((self.weighted or {}).items())
-        return named
-
-    @classmethod
-    def _of(cls, columns: Mapping[str | float, FloatArray]) -> Self:
-        weighted = {key: column for key, column in columns.items() if not isinstance(key, str)}
-        named: dict[str, Any] = {k: column for k, column in columns.items() if isinstance(k, str)}
-        return cls(**named, weighted=weighted or None)
+        if self.weighted:
+            columns["weighted"] = {
+                weight: change(*((scores.weighted or {})[weight] for scores in every))
+                for weight in self.weighted
+            }
+        return replace(self, **columns)
 
     def at(self, weight: float, reading: Reading) -> FloatArray:
         """Return the scores at a weight; at ∞ and, of the ratio, at 0 those of the limit."""
@@ -148,7 +145,7 @@ def relative_unit(base: ArrayLike, reward: ArrayLike) -> float:
         raise UsageError("relative weights: no pair that could set the unit has both scores")
     # Summed exactly, so that the order of the pairs changes nothing.
     squares = [np.square(margin[scored]) for margin in margins]
-    roots = [math.sqrt(math.fsum(each) / each.size) for each in squares]
+    roots = [math.sqrt(math.fsum(column) / column.size) for column in squares]
     if not min(roots) > 0:
         what = "the policy" if roots[0] == 0 else "the reward"
         raise UsageError(f"relative weights: {what} has no margin on the pairs that set the unit")

@@ -15,7 +15,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from palate.errors import ModelError, first_line
+from palate.errors import LoadError, ModelError, first_line
 from palate.models.runtime import import_transformers
 
 LACKING = {
@@ -62,9 +62,10 @@ PROBES = (
 )
 """Texts by which two readings of one vocabulary are told apart."""
 READERS = (
-    "configuration_utils.py", "modeling_utils.py", "modeling_rope_utils.py", "modeling_layers.py",
-    "masking_utils.py", "cache_utils.py", "generation/configuration_utils.py",
-)  # fmt: skip
+    *("configuration_utils.py", "modeling_utils.py", "modeling_rope_utils.py"),
+    *("modeling_layers.py", "masking_utils.py", "cache_utils.py"),
+    "generation/configuration_utils.py",
+)
 """Files of transformers that read keys of any model's configuration."""
 
 
@@ -107,10 +108,10 @@ def _mismatch(model: Any, key: str, stored: tuple[int, ...], wanted: tuple[int, 
             f"{key} is empty in the weights, as DeepSpeed ZeRO-3 leaves it; save them gathered "
             "(zero_to_fp32.py, or stage3_gather_16bit_weights_on_model_save)"
         )
-    held, said = (" × ".join(map(str, shape)) for shape in (stored, wanted))
+    weights, config = (" × ".join(map(str, shape)) for shape in (stored, wanted))
     labels = wanted[:1] == (getattr(model.config, "num_labels", None),) and len(wanted) <= 2
     field = " by its num_labels" if labels and stored[1:] == wanted[1:] else ""
-    return f"{key} is {held} in the weights and {said} in config.json{field}; correct it there"
+    return f"{key} is {weights} in the weights and {config} in config.json{field}; correct it there"
 
 
 def _foreign(model: Any, head: str) -> str | None:
@@ -147,38 +148,30 @@ def neutral(value: Any) -> bool:
     return value is not True and value in off
 
 
-def doubled(folder: Path) -> str | None:
-    """Name a tensor that stands in two files of an index: which one is read is chance."""
+def check_files(folder: Path, name: object) -> None:
+    """Raise `LoadError` for a file of weights that is cut short, or a tensor in two of an index.
+
+    Which of the two is read would be chance.
+    """
     from safetensors import SafetensorError, safe_open
 
-    index = folder / "model.safetensors.index.json"
-    if not index.is_file() or (folder / "model.safetensors").is_file():
-        return None
-    files: dict[str, str] = {}
-    try:
-        for file in sorted(
-            set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
-        ):
-            with safe_open(folder / file, "pt") as shard:
-                for key in shard.keys():  # noqa: SIM118 - which is no mapping
-                    if files.setdefault(key, file) != file:
-                        return f"{key} stands in {files[key]} and in {file}; take the stale one out"
-    except (SafetensorError, OSError, ValueError, KeyError):  # which whoever loads them says
-        return None
-    return None
-
-
-def damaged(folder: Path) -> str | None:
-    """Name a file of weights that cannot be opened, such as one that is cut short."""
-    from safetensors import SafetensorError, safe_open
-
+    whole, index = (folder / f"model.safetensors{ending}" for ending in ("", ".index.json"))
+    sharded = index.is_file() and not whole.is_file()
+    listed = index.read_text(encoding="utf-8") if sharded else f'"{whole.name}"'
+    holders: dict[str, str] = {}
     for file in sorted(folder.glob("*.safetensors")):
+        if f'"{file.name}"' not in listed:
+            continue
         try:
-            with safe_open(file, "pt"):
-                pass
+            with safe_open(file, "pt") as tensors:
+                keys = list(tensors.keys())
         except (SafetensorError, OSError) as error:
-            return f"{file.name} is cut short or damaged: {first_line(error)}"
-    return None
+            why = f"{file.name} is cut short or damaged: {first_line(error)}"
+            raise LoadError(f"{name}: cannot be loaded ({why})") from error
+        for key in keys:
+            if (other := holders.setdefault(key, file.name)) != file.name:
+                why = f"{key} stands in {other} and in {file.name}; take the stale one out"
+                raise LoadError(f"{name}: cannot be loaded ({why})")
 
 
 def account_config(config: Any, folder: Path, name: object, notes: list[str]) -> None:
@@ -209,8 +202,12 @@ def account_config(config: Any, folder: Path, name: object, notes: list[str]) ->
 def account_tokenizer(tokenizer: Any, folder: Path, name: object, notes: list[str]) -> None:
     """Note where a tokenizer's class puts parts of its own in the place of tokenizer.json's.
 
-    Which of the two a model was trained with is not known, so it is said where ids differ.
+    Which of the two a model was trained with is not known, so it is said where ids differ. Merges
+    that are dropped by lot are of training: they are switched off.
     """
+    if tokenizer.is_fast and getattr(tokenizer.backend_tokenizer.model, "dropout", None):
+        tokenizer.backend_tokenizer.model.dropout = None
+        notes.append(f"{name}: tokenizer.json has a dropout of merges, which is not applied")
     file = folder / "tokenizer.json"
     if not tokenizer.is_fast or not file.is_file():
         return
@@ -268,9 +265,9 @@ def _unread_positions(config: Any) -> dict[str, Any]:
         unread.update(dict.fromkeys(received - known - READ_BY_ALL))
 
     if getattr(config, "rope_parameters", None) and hasattr(config, "validate_rope"):
-        asked = copy(config)
-        vars(asked)["_check_received_keys"] = check
-        asked.validate_rope()
+        probe = copy(config)
+        vars(probe)["_check_received_keys"] = check
+        probe.validate_rope()
     layers = [config.rope_parameters, *config.rope_parameters.values()] if unread else []
     pairs = (
         (key, it[key]) for it in layers if isinstance(it, dict) for key in unread.keys() & it.keys()

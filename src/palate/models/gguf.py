@@ -169,8 +169,8 @@ def _positions(
         return {"rope_type": kind, **scaling}
     elif kind == "none":
         return {}
-    told = ", ".join((*divisors, *(f"{it}={v}" for it, v in stated.items() if "scaling" in it)))
-    raise ModelError(f"{name}: {told}: no scaling of positions that transformers computes")
+    listed = ", ".join((*divisors, *(f"{it}={v}" for it, v in stated.items() if "scaling" in it)))
+    raise ModelError(f"{name}: {listed}: no scaling of positions that transformers computes")
 
 
 @contextlib.contextmanager

@@ -11,8 +11,7 @@ from typing import NamedTuple
 from palate.data import hub
 from palate.errors import HubError, ModelError
 from palate.models.gguf import convert_gguf
-from palate.models.merging import CONFIG as ADAPTER
-from palate.models.merging import Adapter, find_adapter
+from palate.models.loading import CONFIG, Adapter, find_adapter
 from palate.specs import Reference
 
 CONTENT = (".safetensors", ".json", ".jinja", ".model", ".txt", ".gguf")
@@ -38,9 +37,9 @@ class ModelFolder(NamedTuple):
 
     @property
     def tokenizer(self) -> Path:
-        """The folder that the tokenizer lies in."""
-        adapter = self.adapter
-        return adapter.folder if adapter is not None and adapter.has_tokenizer else self.path
+        """The folder that the tokenizer lies in: an adapter's, where its trainer kept one there."""
+        folder = self.path if self.adapter is None else self.adapter.folder
+        return folder if (folder / "tokenizer_config.json").is_file() else self.path
 
 
 class ModelFolders:
@@ -132,7 +131,7 @@ def _file_hash(file: Path, known: Hashes) -> bytes:
 
 def _folder(name: str) -> Path:
     path = Path(name).expanduser()
-    if not any((path / name).is_file() for name in ("config.json", ADAPTER)):
+    if not any((path / name).is_file() for name in ("config.json", CONFIG)):
         problem = "no config.json in it" if path.is_dir() else "no such folder"
         if path.is_file():
             problem = "a file; expected a folder of safetensors, or a .gguf file"

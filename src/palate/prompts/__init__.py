@@ -1,21 +1,16 @@
 """Prompts that models read, and how their replies are read; wording is in `templates/*.jinja`."""
 
-from palate.prompts.grading import aspect_prompt, parse_numbers, titles_prompt
 from palate.prompts.judging import (
     Form,
     Unreadable,
+    aspect_prompt,
     pair_prompt,
+    parse_numbers,
     parse_rating,
     parse_verdict,
     rating_prompt,
+    titles_prompt,
     without_thought,
-)
-from palate.prompts.pairs import (
-    ReadAspect,
-    SentencesOf,
-    parse_aspects,
-    reader_prompt,
-    writer_prompt,
 )
 from palate.prompts.rendering import (
     about,
@@ -27,41 +22,15 @@ from palate.prompts.rendering import (
     render,
 )
 from palate.prompts.writing import (
+    ReadAspect,
+    SentencesOf,
     example_text,
+    parse_aspects,
     parse_persona,
     parse_plan,
     persona_prompt,
     plan_prompt,
     plan_text,
+    reader_prompt,
+    writer_prompt,
 )
-
-__all__ = [
-    "Form",
-    "ReadAspect",
-    "SentencesOf",
-    "Unreadable",
-    "about",
-    "as_text",
-    "aspect_prompt",
-    "cut_to_fit",
-    "example_text",
-    "fence",
-    "fitting_parts",
-    "pair_prompt",
-    "parse_aspects",
-    "parse_numbers",
-    "parse_persona",
-    "parse_plan",
-    "parse_rating",
-    "parse_verdict",
-    "persona_prompt",
-    "plan_prompt",
-    "plan_text",
-    "prompt_hash",
-    "rating_prompt",
-    "reader_prompt",
-    "render",
-    "titles_prompt",
-    "without_thought",
-    "writer_prompt",
-]

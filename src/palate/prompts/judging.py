@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Literal
 
 from palate.marks import OpenThought, after_thought
-from palate.prompts.rendering import about, as_text, render_text
-from palate.records import Message, Slate
+from palate.prompts.rendering import Messages, about, as_text, user_message
+from palate.records import RubricAspect, Slate
 
 Form = Literal["text", "letter"]
 Letter = Literal["A", "B", "tie"]
@@ -18,43 +19,31 @@ VERDICT = re.compile(
 RATING = re.compile(
     r"[\s*_#>`]*(?:final\s+)?rating\s*[*_]*\s*:\s*[*_`\[( ]*(\d{1,3})[*_`\]). ]*\Z", re.I
 )
+NUMBER = re.compile(r"\d+(?:\.\d+)?")
 
 
 class Unreadable(ValueError):
     """A reply that holds no verdict in the asked form; the message is the reason."""
 
 
-def pair_prompt(slate: Slate, first: int, second: int, form: Form) -> tuple[Message, ...]:
+def pair_prompt(slate: Slate, first: int, second: int, form: Form) -> Messages:
     """Return the pairwise prompt with these two candidates as A and B.
 
     Raises `UsageError` for a slate with one candidate.
     """
     slate.need_two()
-    text = render_text(
-        "judge.jinja",
-        about=about(as_text(slate.question), slate.shown),
-        shown=bool(slate.shown),
-        first=slate.candidates[first],
-        second=slate.candidates[second],
-        form=form,
-    )
-    return (Message(role="user", content=text),)
+    two = {"first": slate.candidates[first], "second": slate.candidates[second]}
+    return user_message("judge.jinja", **_question_slots(slate), **two, form=form)
 
 
-def rating_prompt(
-    slate: Slate, position: int, form: Form, low: int, high: int
-) -> tuple[Message, ...]:
+def rating_prompt(slate: Slate, position: int, form: Form, low: int, high: int) -> Messages:
     """Return the pointwise prompt for one candidate."""
-    text = render_text(
-        "rating.jinja",
-        about=about(as_text(slate.question), slate.shown),
-        shown=bool(slate.shown),
-        response=slate.candidates[position],
-        form=form,
-        low=low,
-        high=high,
-    )
-    return (Message(role="user", content=text),)
+    slots = {"response": slate.candidates[position], "form": form, "low": low, "high": high}
+    return user_message("rating.jinja", **_question_slots(slate), **slots)
+
+
+def _question_slots(slate: Slate) -> dict[str, object]:
+    return {"about": about(as_text(slate.question), slate.shown), "shown": bool(slate.shown)}
 
 
 def without_thought(reply: str) -> str:
@@ -75,8 +64,8 @@ def parse_verdict(reply: str) -> Letter:
     >>> parse_verdict("B is livelier.\\n**Verdict: B**")
     'B'
     """
-    found = _last_line(reply, VERDICT, "verdict")
-    return "tie" if found.lower() == "tie" else "A" if found.upper() == "A" else "B"
+    answer = _last_line(reply, VERDICT, "verdict").upper()
+    return "tie" if answer == "TIE" else "A" if answer == "A" else "B"
 
 
 def parse_rating(reply: str, low: int, high: int) -> int:
@@ -95,9 +84,45 @@ def _last_line(reply: str, pattern: re.Pattern[str], what: str) -> str:
     lines = [line for line in without_thought(reply).splitlines() if line.strip(" \t*_`#>")]
     if not lines:
         raise Unreadable("unreadable: empty reply")
-    found = [match.group(1) for line in lines if (match := pattern.match(line))]
+    answers = [match[1] for line in lines if (match := pattern.match(line))]
     if not pattern.match(lines[-1]):
         raise Unreadable(f"unreadable: the last line is no {what}")
-    if len({answer.lower() for answer in found}) > 1:
+    if len({answer.lower() for answer in answers}) > 1:
         raise Unreadable(f"unreadable: more than one {what}")
-    return found[-1]
+    return answers[-1]
+
+
+def aspect_prompt(
+    question: str, narrative: str | None, response: str, aspect: RubricAspect, form: Form
+) -> Messages:
+    """Return the prompt for one aspect; the reply is read by `parse_rating(reply, 0, 2)`."""
+    return user_message(
+        "aspect.jinja",
+        question=question,
+        narrative=(narrative or "").strip(),
+        response=response,
+        aspect=aspect.aspect,
+        reason=aspect.reason.strip(),
+        evidence=aspect.evidence.strip(),
+        form=form,
+    )
+
+
+def titles_prompt(question: str, response: str, titles: Iterable[str]) -> Messages:
+    """Return the prompt for all aspects at once, by their titles alone."""
+    joined = [" ".join(title.split()) for title in titles]
+    return user_message("titles.jinja", question=question, response=response, titles=joined)
+
+
+def parse_numbers(reply: str) -> tuple[float, ...]:
+    """Read every number in a reply, wherever it stands: the released judge's rule, and no other's.
+
+    Raises `Unreadable` where there is none.
+
+    >>> parse_numbers("1. Strength: 2, 2. Milk: 2")
+    (1.0, 2.0, 2.0, 2.0)
+    """
+    numbers = tuple(float(number) for number in NUMBER.findall(reply))
+    if not numbers:
+        raise Unreadable("unreadable: no number" if reply.strip() else "unreadable: empty reply")
+    return numbers

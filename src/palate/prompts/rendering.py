@@ -16,6 +16,7 @@ from jinja2 import Environment, FunctionLoader, StrictUndefined
 from palate.records import Message, Part, Slate
 from palate.seeding import digest
 
+Messages = tuple[Message, ...]
 HEADINGS = {
     "post": "What the person who asks wrote earlier:",
     "example": "What the person who asks chose earlier:",
@@ -67,6 +68,11 @@ def render_text(template: str, **slots: object) -> str:
     return _environment().get_template(template).render(**slots).strip()
 
 
+def user_message(template: str, **slots: object) -> Messages:
+    """Return a rendered template as the one message of a user."""
+    return (Message(role="user", content=render_text(template, **slots)),)
+
+
 def prompt_hash(*templates: str) -> str:
     """Return the hash of the sources of these templates and of the frame around them."""
     return digest([_source(name) for name in sorted(templates)], HEADINGS)
@@ -77,13 +83,10 @@ def about(question: str, shown: tuple[Part, ...]) -> str:
     """Return the question, headed by what is shown; the bare question if nothing is."""
     if not shown:
         return fence(question)
-    ordered = [_quoted(part) for part in sorted(shown, key=lambda part: part.rank)]
-    return render_text("about.jinja", question=question, shown=ordered, heading=HEADINGS)
-
-
-def _quoted(part: Part) -> Part:
+    ordered = sorted(shown, key=lambda part: part.rank)
     # One message, such as a judge's, has no turns: there the part is the post that it is.
-    return part.model_copy(update={"kind": "post"}) if part.kind == "turn" else part
+    posts = [p.model_copy(update={"kind": "post"}) if p.kind == "turn" else p for p in ordered]
+    return render_text("about.jinja", question=question, shown=posts, heading=HEADINGS)
 
 
 def earlier_turns(part: Part) -> tuple[Message, Message]:
@@ -102,13 +105,11 @@ def earlier_turns(part: Part) -> tuple[Message, Message]:
     title, _, body = text.partition("\n")
     if not body or len(title) > TITLE:
         title, body = render_text("turn.jinja", category=part.category), text
-    return (
-        Message(role="user", content=title.strip()),
-        Message(role="assistant", content=body.strip()),
-    )
+    answer = Message(role="assistant", content=body.strip())
+    return Message(role="user", content=title.strip()), answer
 
 
-def render(question: tuple[Message, ...], parts: tuple[Part, ...] = ()) -> tuple[Message, ...]:
+def render(question: Messages, parts: tuple[Part, ...] = ()) -> Messages:
     """Return the conversation a model is asked to answer: what is shown first, the question last.
 
     What is shown heads the last user message; posts shown as turns come before the question, the
@@ -119,7 +120,7 @@ def render(question: tuple[Message, ...], parts: tuple[Part, ...] = ()) -> tuple
     ['Tea or coffee?']
     """
     system = "\n\n".join(m.content for m in question if m.role == "system")
-    posts = sorted((part for part in parts if part.kind == "turn"), key=lambda it: -it.rank)
+    posts = sorted((part for part in parts if part.kind == "turn"), key=lambda part: -part.rank)
     turns = [turn for post in posts for turn in earlier_turns(post)]
     turns += [m for m in question if m.role != "system"]
     if system:
@@ -130,7 +131,7 @@ def render(question: tuple[Message, ...], parts: tuple[Part, ...] = ()) -> tuple
     return tuple(turns)
 
 
-def as_text(question: tuple[Message, ...]) -> str:
+def as_text(question: Messages) -> str:
     """Return a conversation as one text, for prompts that quote it.
 
     Of several messages each is headed by its role; a line of a text that begins like a heading is
@@ -151,8 +152,8 @@ def cut_to_fit(slate: Slate, needs: Callable[[Slate], int], window: int | None) 
     dropping every part is not enough, the slate comes back with nothing shown and its caller marks
     it `unscored: too long`.
     """
-    kept = fitting_parts(slate.shown, lambda parts: needs(slate.replace(shown=parts)), window)
-    return slate if kept == slate.shown else slate.replace(shown=kept)
+    parts = fitting_parts(slate.shown, lambda shown: needs(slate.replace(shown=shown)), window)
+    return slate if parts == slate.shown else slate.replace(shown=parts)
 
 
 def fitting_parts(

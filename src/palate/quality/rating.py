@@ -1,20 +1,24 @@
-"""The quality of every sample: each (row, text) is rated once, and kept."""
+"""The quality of every sample, each (row, text) rated once and kept; and its contrasts."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from palate.answers.samples import Samples
 from palate.benchmarks import Dataset
-from palate.errors import EndpointError
+from palate.errors import EndpointError, UsageError
 from palate.evaluation import Work
-from palate.quality.protocol import QualityMetric, QualityScore, QuestionResponse
+from palate.metrics.arrays import row_means
+from palate.quality.measure import QualityMetric, QualityScore, QuestionResponse, build_quality
 from palate.records import Question
+from palate.records.arguments import listed
 from palate.seeding import digest
 
 
@@ -32,13 +36,14 @@ class SampleQuality:
     mirrors: tuple[int, ...] | None = None
     """Of a contrast, the number of each row's mirrored row."""
 
+    @cached_property
+    def means(self) -> NDArray[np.float64]:
+        """The mean of each row's samples."""
+        return row_means(self.values)
+
 
 def rate_samples(
-    quality: QualityMetric,
-    samples: Samples,
-    pairs: Dataset,
-    work: Work,
-    label: str | None = None,
+    quality: QualityMetric, samples: Samples, pairs: Dataset, work: Work, label: str | None = None
 ) -> SampleQuality:
     """Return the quality of every sample for the user of its row.
 
@@ -55,17 +60,18 @@ def rate_samples(
     documents = work.session.store.documents("qualities")
     keys, answered = _unique_responses(quality, samples, pairs)
     scores: dict[str, QualityScore] = {}
+    new: list[str] = []
     unread: list[str] = []
     for key in answered:
         earlier = documents.get_json(key)
-        if earlier is not None:
-            rated = QualityScore.model_validate(earlier)
-            if rated.value is not None or not work.retry_unscored:
-                scores[key] = rated
-            else:
-                unread.append(key)
-    known = {*scores, *unread}
-    new = [key for key in answered if key not in known]
+        if earlier is None:
+            new.append(key)
+            continue
+        rated = QualityScore.model_validate(earlier)
+        if rated.value is not None or not work.retry_unscored:
+            scores[key] = rated
+        else:
+            unread.append(key)
     afresh = getattr(quality, "asked_afresh", nullcontext)
     outages: set[str] = set()
     for waiting, how in (new, nullcontext), (unread, afresh):
@@ -78,7 +84,7 @@ def rate_samples(
                     documents.put_json(waiting[k], rated.model_dump(mode="json"))
                 progress(len(scores), len(answered))
     if outages:
-        lost = sum(one.outage for one in scores.values())
+        lost = sum(rated.outage for rated in scores.values())
         raise EndpointError(
             f"{quality.spec}: {lost} of {len(answered)} answers were not rated "
             f"({'; '.join(sorted(outages))}); what came is kept, run the same command again"
@@ -86,8 +92,8 @@ def rate_samples(
     ratings = [[scores[key] for key in of_row] for of_row in keys]
     values = np.full((len(keys), samples.n), np.nan)
     for k, of_row in enumerate(ratings):
-        if of_row:
-            values[k] = np.array([rating.value for rating in of_row], dtype=np.float64)
+        numbers = [rating.value for rating in of_row]
+        values[k, : len(of_row)] = np.array(numbers, dtype=np.float64)  # None becomes NaN
     every = (rating for of_row in ratings for rating in of_row)
     reasons = Counter(str(rating.reason) for rating in every if rating.value is None)
     return SampleQuality(quality.spec, quality.surrogate, values, dict(reasons))
@@ -113,3 +119,91 @@ def gold_content(question: Question) -> str:
     gold = question.gold
     aspects = [aspect.model_dump(mode="json") for aspect in gold.aspects]
     return digest(question.key, gold.narrative, aspects, gold.reference)
+
+
+def check_mirrored(pairs: Dataset) -> None:
+    """Raise `UsageError` where not every row stands in a mirrored couple."""
+    if not pairs.mirrored:
+        raise UsageError(
+            f"{pairs.name}: a contrast needs mirrored couples, two users who ask the same and want "
+            "the opposite; --mirrors only takes those there are"
+        )
+
+
+def usable_qualities(
+    given: str | QualityMetric | Iterable[str | QualityMetric],
+    pairs: Dataset,
+    work: Work,
+    *,
+    contrast: bool,
+) -> list[QualityMetric]:
+    """Return each measure once, built where it is a spec.
+
+    Raises as `build_quality`, `check_mirrored` and the measures' `check` of these rows.
+    """
+    named = {spec if isinstance(spec, str) else id(spec): spec for spec in listed(given)}
+    measures = [build_quality(measure, work.session, work.settings) for measure in named.values()]
+    if contrast:
+        check_mirrored(pairs)
+    for measure in measures:
+        measure.check(pairs.rows)
+    return measures
+
+
+def rate_by_all(
+    measures: Sequence[QualityMetric],
+    samples: Samples,
+    pairs: Dataset,
+    work: Work,
+    *,
+    contrast: bool,
+    of: str = "",
+) -> list[SampleQuality]:
+    """Return the samples' quality by every measure; with `contrast` each again, as a contrast.
+
+    `of` ends the labels of progress. Raises as `rate_samples` and `contrast_samples`.
+    """
+    rated = [rate_samples(m, samples, pairs, work, f"{m.spec}{of}") for m in measures]
+    if not contrast:
+        return rated
+    by_measure = zip(measures, rated, strict=True)
+    return rated + [contrast_samples(*quality, samples, pairs, work, of) for quality in by_measure]
+
+
+def contrast_samples(
+    quality: QualityMetric,
+    rated: SampleQuality,
+    samples: Samples,
+    pairs: Dataset,
+    work: Work,
+    of: str = "",
+) -> SampleQuality:
+    """Return the contrast of every sample, given its quality for the row's own user.
+
+    On mirrored couples two users ask the same and want the opposite. With v_u the quality of an
+    answer for user u and v_m that for the mirrored user, its contrast is
+
+        (1 + v_u − v_m) / 2
+
+    from 0 to 1. What is good for anybody drops out. A scorer that is blind to the user hands both
+    users of a couple the same pick, one's contrast is 1 minus the other's, and their mean exactly
+    ½: the law of mirrored couples, one step further down. So figures of contrasts are over couples,
+    with the interval that mirrored accuracy has.
+
+    Ratings for the mirrored user are kept as all others are; where both users of a couple share
+    their samples, nothing is rated anew. Raises as `check_mirrored` and `rate_samples`.
+    """
+    check_mirrored(pairs)
+    number = {pair.id: k for k, pair in enumerate(pairs.pairs)}
+    mirrors = tuple(number[str(pair.mirror_of)] for pair in pairs.pairs)
+    mirrored = replace(pairs, rows=tuple(pairs.pairs[k] for k in mirrors))
+    label = f"{quality.spec} for the mirrored user{of}"
+    reverse = rate_samples(quality, samples, mirrored, work, label)
+    mirrored_reasons = {f"{why} (for the mirrored user)": n for why, n in reverse.reasons.items()}
+    return SampleQuality(
+        quality=f"contrast of {rated.quality}",
+        surrogate=rated.surrogate,
+        values=(1 + rated.values - reverse.values) / 2,
+        reasons=rated.reasons | mirrored_reasons,
+        mirrors=mirrors,
+    )

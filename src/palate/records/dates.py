@@ -23,34 +23,12 @@ CLOCK = re.compile(r"(\d\d?):(\d\d)(?::(\d\d))?")
 OFFSET = re.compile(r"([+-])([01]\d|2[0-3])(?::?([0-5]\d))?")
 NUMBER = re.compile(r"-?\d+(?:\.\d*)?")
 MONTHS = (
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
+    *("january", "february", "march", "april", "may", "june"),
+    *("july", "august", "september", "october", "november", "december"),
 )
 DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-ZONES = {
-    "z": 0,
-    "ut": 0,
-    "utc": 0,
-    "gmt": 0,
-    "est": -5,
-    "edt": -4,
-    "cst": -6,
-    "cdt": -5,
-    "mst": -7,
-    "mdt": -6,
-    "pst": -8,
-    "pdt": -7,
-}
+US_ZONES = {"est": -5, "edt": -4, "cst": -6, "cdt": -5, "mst": -7, "mdt": -6, "pst": -8, "pdt": -7}
+ZONES = {"z": 0, "ut": 0, "utc": 0, "gmt": 0, **US_ZONES}
 """Hours from UTC of the names that RFC 2822 gives a meaning; others stand for several zones."""
 UNITS = (10**8, 1), (10**11, 10**3), (10**14, 10**6), (10**17, 10**9)
 """Least number and parts of a second: a number counts from 1970 in the unit in which it is a date
@@ -171,15 +149,11 @@ def _of_iso(parts: re.Match[str]) -> Instant:
     if parts["month"] is None:
         return Instant(datetime(year, 1, 1, tzinfo=UTC), timedelta(365 + isleap(year)))
     if parts["day"] is None:
-        start = datetime(year, month, 1, tzinfo=UTC)
-        return Instant(start, timedelta(monthrange(year, month)[1]))
+        days = monthrange(year, month)[1]
+        return Instant(datetime(year, month, 1, tzinfo=UTC), timedelta(days))
     hour, minute, second = (int(parts[name] or 0) for name in ("hour", "minute", "second"))
-    if parts["hour"] is None:
-        length = timedelta(1)
-    elif parts["second"] is None:
-        length = timedelta(minutes=1)
-    else:
-        length = timedelta(seconds=1)
+    to_the_minute = timedelta(1) if parts["hour"] is None else timedelta(minutes=1)
+    length = to_the_minute if parts["second"] is None else timedelta(seconds=1)
     fraction = (parts["part"] or "")[:6]
     if fraction:
         length = timedelta(microseconds=10 ** (6 - len(fraction)))
@@ -223,11 +197,10 @@ def _of_words(plain: str, text: str) -> Instant:
             raise _no_date(text, f"{word!r} in it is not understood")
     if month is None or day is None or year is None:
         raise _no_date(text, "it lacks a day, a month or a year")
-    if clock is None:
-        return Instant(datetime(year, month, day, tzinfo=UTC), timedelta(1))
-    hour, minute, second = (int(part or 0) for part in clock.groups())
-    length = timedelta(minutes=1) if clock[3] is None else timedelta(seconds=1)
-    start = datetime(year, month, day, hour, minute, second, tzinfo=UTC)
+    time = "" if clock is None else f"T{clock[0]}"
+    parts = ISO.fullmatch(f"{year:04}-{month}-{day}{time}")
+    assert parts is not None
+    start, length = _of_iso(parts)
     return Instant(start - (zone or timedelta(0)), length)
 
 

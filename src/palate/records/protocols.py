@@ -1,23 +1,31 @@
-"""The seams: what a context, a scorer and a judge must offer. No base class is needed."""
+"""The seams: what a context, a scorer and a judge must offer, and how slates are read for them.
+
+No base class is needed. A slate goes with what was made of it so far: no text is read twice.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import sys
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import date
-from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar, overload, runtime_checkable
 
 from pydantic import Field
 
-from palate.records.pools import UserPool
-from palate.records.questions import Gold, QuestionView
-from palate.records.record import Record
-from palate.records.slates import Part, Slate
-from palate.records.users import User
-from palate.records.verdicts import Judgement, Scores
+from palate.errors import UsageError
+from palate.records.arguments import shown
+from palate.records.questions import Gold, QuestionView, Record
+from palate.records.slates import Judgement, Part, Scores, Slate
+from palate.records.users import User, UserPool
 from palate.seeding import digest
 
 Progress = Callable[[int, int], None]
 """Called with what is done and what there is in all, rows unless a function says otherwise."""
+SHORT = 2**16
+RECORD, PART, INPUT = 2_000, 800, 200
+"""Bytes of a slate, a part and an input beside their texts and tokens."""
+T = TypeVar("T")
 
 
 class Shown(Record):
@@ -49,6 +57,7 @@ class ContextInput(NamedTuple):
     """Given only to contexts with `oracle = True`."""
 
 
+@runtime_checkable
 class Context(Protocol):
     """Chooses which part of the user a scorer is shown.
 
@@ -105,6 +114,8 @@ class ScorerInfo(Record):
     """True for a scorer that keeps state per user; only it receives `slate.user`."""
     needs_shown: bool = False
     """True where the score has no meaning when nothing is shown."""
+    skips_unshown: bool = False
+    """True where a row without a shown part is unscored under a context that shows something."""
     log_odds: bool = False
     """True where a margin is the log-odds of being preferred; only then is it calibrated."""
     cuts: bool = False
@@ -166,3 +177,120 @@ def info_of(scorer: Scorer | Judge, spec: str) -> ScorerInfo:
         return declared
     kind = type(scorer)
     return ScorerInfo(fingerprint=digest("undeclared", kind.__module__, kind.__qualname__, spec))
+
+
+class Lazy(Sequence[T]):
+    """So many items, each made anew when it is looked at, so that few are held at a time."""
+
+    def __init__(self, n: int, make: Callable[[int], T]) -> None:
+        self._n, self._make = n, make
+
+    def __len__(self) -> int:
+        return self._n
+
+    @overload
+    def __getitem__(self, k: int) -> T: ...
+    @overload
+    def __getitem__(self, k: slice) -> list[T]: ...
+    def __getitem__(self, k: int | slice) -> T | list[T]:
+        places = range(self._n)[k]
+        return [*map(self._make, places)] if isinstance(places, range) else self._make(places)
+
+
+class Encoded(NamedTuple):
+    """Token ids of prompt and response together; the response starts at `start`."""
+
+    ids: Sequence[int]
+    start: int = 0
+
+
+class Prepared(NamedTuple):
+    """The slate as read: what the scorer ignores is gone, what is shown is cut to fit."""
+
+    slate: Slate
+    dropped: int = 0
+    """Parts that did not fit."""
+    inputs: tuple[Encoded, ...] = ()
+    """What the model reads, one of each response (a judge's: of each order); empty where no text
+    had to be tokenised yet."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that it takes in memory, a little less than it may."""
+        slate = self.slate
+        texts = [m.content for m in slate.question] + [p.text for p in slate.shown]
+        size = RECORD + PART * len(slate.shown) + sum(map(sys.getsizeof, texts))
+        size += sum(map(sys.getsizeof, slate.candidates))
+        return size + sum(INPUT + sys.getsizeof(ids) for ids, _ in self.inputs)
+
+
+def packed(inputs: Sequence[Encoded]) -> tuple[Encoded, ...]:
+    """Return the same inputs with their ids in two or four bytes each."""
+    codes = ("H" if max(ids, default=0) < SHORT else "i" for ids, _ in inputs)
+    return tuple(
+        Encoded(array(code, ids), start) for code, (ids, start) in zip(codes, inputs, strict=True)
+    )
+
+
+def unpacked(inputs: Sequence[Encoded]) -> list[Encoded]:
+    """Return the same inputs with their ids as tuples, as a tokenizer gives them."""
+    return [Encoded(tuple(ids), start) for ids, start in inputs]
+
+
+def without_worst(slate: Slate, dropped: int) -> Slate:
+    """Return the slate without so many of its worst ranked parts."""
+    if not dropped:
+        return slate
+    ranked: list[Part] = sorted(slate.shown, key=lambda part: part.rank)
+    return slate.replace(shown=tuple(ranked[: max(0, len(ranked) - dropped)]))
+
+
+def prepare(scorer: Any, slate: Slate, dropped: int | None = None) -> Prepared:
+    """Return the slate as this scorer or judge reads it; equal readings are computed once.
+
+    `dropped` is what an earlier call dropped of this slate, given to scorers that cut: they count
+    no token again then.
+    """
+    made = getattr(scorer, "prepare", None)
+    if made is None:
+        return Prepared(slate)
+    read = made(slate) if dropped is None else made(slate, dropped)
+    if not isinstance(read, Prepared):
+        raise UsageError(f"{type(scorer).__name__}.prepare gave {shown(read)}; expected Prepared")
+    return read
+
+
+def prepared_slates(scorer: Any, slates: Sequence[Slate]) -> Sequence[Prepared]:
+    """Return slates, each prepared when it is looked at."""
+    return Lazy(len(slates), lambda k: prepare(scorer, slates[k]))
+
+
+def results_of(
+    scorer: Any, prepared: Sequence[Prepared]
+) -> Iterator[tuple[int, Scores | Judgement]]:
+    """Yield (position, result) by the first that the scorer offers of these methods.
+
+    `judge_prepared`, `judge`, `score_prepared`, `score`. Raises as `each_result`.
+    """
+    name = "judge" if hasattr(scorer, "judge") else "score"
+    run = getattr(scorer, f"{name}_prepared", None)
+    if run is not None:
+        results = run(prepared)
+    else:
+        results = getattr(scorer, name)(tuple(read.slate for read in prepared))
+    kind: type[Scores | Judgement] = Judgement if name == "judge" else Scores
+    return each_result(results, kind, f"{type(scorer).__name__}.{name}")
+
+
+def each_result(results: Any, kind: type[T], method: str) -> Iterator[tuple[int, T]]:
+    """Yield (position, result) as a scorer's method gives them.
+
+    Raises `UsageError` for anything else, such as a list of numbers.
+    """
+    expected = f"expected to yield (position, palate.{kind.__name__}), one for each slate"
+    if not isinstance(results, Iterable):
+        raise UsageError(f"{method} gave {shown(results)}: {expected}")
+    for item in results:
+        if not (isinstance(item, tuple) and len(item) == 2 and isinstance(item[1], kind)):
+            raise UsageError(f"{method} gave {shown(item)}: {expected}")
+        yield item

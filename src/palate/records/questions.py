@@ -2,15 +2,95 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+import re
+from collections.abc import Callable, Iterable, Mapping
+from itertools import groupby
+from typing import Any, Literal, NamedTuple
+from unicodedata import normalize
 
-from palate.records.conversations import Message, conversation, of_user, question_key
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+)
+
+from palate.errors import first_line
 from palate.records.dates import DateText, Instant, instant_of, oldest_first
-from palate.records.normal_form import normal_form
-from palate.records.record import Record
-from palate.records.users import Choice, Post, RubricAspect
 from palate.seeding import digest
+
+NO_WIDTH = re.compile("[\u00ad\u200b\u200e\u200f\u2060\ufeff]")
+"""Soft hyphen, zero-width space, marks of direction, word joiner and BOM. What joins or parts
+letters (U+200C, U+200D) is spelling, and stays."""
+REMOVED = frozenset(("[removed]", "[deleted]", "[deleted by user]", "[removed by reddit]"))
+
+
+class Record(BaseModel):
+    """A frozen record; unknown fields are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Message(Record):
+    """One message of a conversation."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+class Post(Record):
+    """One thing a user wrote."""
+
+    id: str
+    category: str = ""
+    text: str
+    date: DateText | None = None
+    """As it came; without it the order of the file counts, oldest first."""
+
+    @property
+    def instant(self) -> Instant | None:
+        """When it was written."""
+        return instant_of(self.date)
+
+
+class Choice(Record):
+    """One earlier preference of a user."""
+
+    question: str
+    chosen: str
+    rejected: str
+    turns: tuple[Message, ...] = ()
+    """What was said before the question, oldest first."""
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The question as the user's last message, after the turns before it."""
+        return conversation(self.turns, self.question)
+
+    @property
+    def query(self) -> str:
+        """What it is searched for by: all that the user asked."""
+        return of_user(self.turns, self.question)
+
+    @property
+    def key(self) -> str:
+        """What tells its question, turns included, from others."""
+        return question_key(self.turns, self.question)
+
+    @model_serializer(mode="wrap")
+    def _without_empty_turns(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # Hashes of choices of one turn stay what they were before there were turns.
+        fields: dict[str, Any] = handler(self)
+        return fields if self.turns else {n: v for n, v in fields.items() if n != "turns"}
+
+
+class RubricAspect(Record):
+    """One thing this user expects of a good answer; gold, never shown to a scorer."""
+
+    aspect: str
+    reason: str = ""
+    evidence: str = ""
 
 
 class Gold(Record):
@@ -170,3 +250,75 @@ def choices_of(pairs: Iterable[PreferencePair]) -> dict[str, list[Choice]]:
         ]
         for user, listed in of_users.items()
     }
+
+
+def conversation(turns: Iterable[Message], question: str) -> tuple[Message, ...]:
+    r"""Return what a model is asked: the turns, and the question as the user's last message.
+
+    Messages of one role in a row are read as one, a blank line between them: many chat templates
+    refuse two.
+
+    >>> turns = (Message(role="user", content="Hi."), Message(role="user", content="Tea."))
+    >>> conversation(turns, "Which?")
+    (Message(role='user', content='Hi.\n\nTea.\n\nWhich?'),)
+    """
+    messages = *turns, Message(role="user", content=question)
+    return tuple(
+        Message(role=role, content="\n\n".join(message.content for message in alike))
+        for role, alike in groupby(messages, lambda message: message.role)
+    )
+
+
+def of_user(turns: Iterable[Message], question: str) -> str:
+    """Return all that the user asks, a line break between messages: what is searched with.
+
+    A last message such as "Shorter, please." does not tell what a conversation is about.
+
+    >>> turns = Message(role="user", content="Tea?"), Message(role="assistant", content="Black?")
+    >>> of_user(turns, "No, green.")
+    'Tea?\\nNo, green.'
+    """
+    return "\n".join((*(turn.content for turn in turns if turn.role == "user"), question))
+
+
+def question_key(turns: Iterable[Message], question: str, form: Callable[[str], str] = str) -> str:
+    """Return what tells questions apart: the text, or a hash of it and the turns before it.
+
+    `form` is applied to every text.
+
+    >>> question_key((), "Tea?"), len(question_key([Message(role="user", content="Hi")], "Tea?"))
+    ('Tea?', 64)
+    """
+    before = [(turn.role, form(turn.content)) for turn in turns]
+    return digest("conversation", before, form(question)) if before else form(question)
+
+
+def normal_form(text: str) -> str:
+    r"""Return a text's form for matching: Unicode's NFC, each run of white space as one blank.
+
+    Line ends are white space; at both ends there is none. What has no width is left out. Nobody is
+    shown this form.
+
+    >>> normal_form("Ne\u0301e\r\n in  Tea. ") == normal_form("N\u00e9e\nin Tea.")
+    True
+    """
+    if text.isascii():
+        return " ".join(text.split())
+    return normalize("NFC", " ".join(NO_WIDTH.sub("", text).split()))
+
+
+def is_removed(text: object) -> bool:
+    """Tell whether a text stands in for one that was taken away.
+
+    >>> is_removed(" [removed] "), is_removed("It was [removed].")
+    (True, False)
+    """
+    return isinstance(text, str) and text.strip().lower() in REMOVED
+
+
+def problem_of(error: Exception) -> str:
+    """Return in one line what stood in the way of reading a record: the field, if there is one."""
+    if isinstance(error, ValidationError):
+        first = error.errors()[0]
+        return f"{'.'.join(map(str, first['loc']))}: {first['msg'].lower()}"
+    return first_line(error)

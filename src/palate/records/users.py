@@ -1,70 +1,33 @@
-"""Whom we judge for: what a user wrote, chose, and said of themselves."""
+"""Users: who they are, who mirrors whom, which third user is a row's stranger, and their names."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Literal
 
-from pydantic import SerializerFunctionWrapHandler, model_serializer
-
-from palate.records.conversations import Message, conversation, of_user, question_key
-from palate.records.dates import DateText, Instant, instant_of
-from palate.records.record import Record
+from palate.errors import DataError, UsageError
+from palate.records.dates import oldest_first
+from palate.records.questions import (
+    Choice,
+    Post,
+    PreferencePair,
+    Question,
+    Record,
+    choices_of,
+    normal_form,
+)
 from palate.seeding import digest
 
-
-class Post(Record):
-    """One thing a user wrote."""
-
-    id: str
-    category: str = ""
-    text: str
-    date: DateText | None = None
-    """As it came; without it the order of the file counts, oldest first."""
-
-    @property
-    def instant(self) -> Instant | None:
-        """When it was written."""
-        return instant_of(self.date)
-
-
-class Choice(Record):
-    """One earlier preference of a user."""
-
-    question: str
-    chosen: str
-    rejected: str
-    turns: tuple[Message, ...] = ()
-    """What was said before the question, oldest first."""
-
-    @property
-    def messages(self) -> tuple[Message, ...]:
-        """The question as the user's last message, after the turns before it."""
-        return conversation(self.turns, self.question)
-
-    @property
-    def query(self) -> str:
-        """What it is searched for by: all that the user asked."""
-        return of_user(self.turns, self.question)
-
-    @property
-    def key(self) -> str:
-        """What tells its question, turns included, from others."""
-        return question_key(self.turns, self.question)
-
-    @model_serializer(mode="wrap")
-    def _without_empty_turns(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        # Hashes of choices of one turn stay what they were before there were turns.
-        fields: dict[str, Any] = handler(self)
-        return fields if self.turns else {n: v for n, v in fields.items() if n != "turns"}
-
-
-class RubricAspect(Record):
-    """One thing this user expects of a good answer; gold, never shown to a scorer."""
-
-    aspect: str
-    reason: str = ""
-    evidence: str = ""
+NO_STRANGER = "no stranger"
+"""Why a row is unscored that is to be read as a third user's and has none."""
+MOST_STRANGERS = 256
+"""Third users that one row is judged by, at most."""
+MISSING = ("-", "--", "?", "nan", "nat", "none", "null", "nil", "n/a", "#n/a", "<na>", "undefined")
+GONE = ("[deleted]", "[removed]", "deleted", "[deleted user]")
+NOBODY = frozenset((*MISSING, *GONE, "unknown", "anonymous"))
+PLACEHOLDER = re.compile(r"\$\{.*\}|\{\{.*\}\}|\{%.*%\}|%\{.*\}")
+"""What a template or a platform should have filled in."""
 
 
 class User(Record):
@@ -76,6 +39,145 @@ class User(Record):
     traits: Mapping[str, str] = {}
 
 
+class UserPool:
+    """The users of one subset, as a context may know them, and among whom strangers are drawn.
+
+    A user's posts are the union by post id over all their rows, oldest first; their choices are
+    what they preferred before, in file order. `mirror_users` names, for each row of a mirrored
+    couple, the user of the other row. A context gets the pool `at` one row.
+    """
+
+    def __init__(
+        self, users: Mapping[str, User], mirror_users: Mapping[str, str] = {}, seed: int = 0
+    ) -> None:
+        self.users, self.mirror_users, self.seed = dict(users), dict(mirror_users), seed
+        self.have_choices = any(user.choices for user in self.users.values())
+        """True where any user's past choices are known."""
+        self._row: tuple[str, str, int] | None = None
+        self._pools: dict[str, list[str]] = {}
+
+    @classmethod
+    def of(
+        cls, questions: Iterable[Question], seed: int = 0, history: Iterable[PreferencePair] = ()
+    ) -> UserPool:
+        """Gather the users of these questions (one subset) and of these past choices.
+
+        Of a past choice only the question, the two responses and whose it is are read.
+        """
+        questions = list(questions)
+        posts: dict[str, dict[str, Post]] = {}
+        traits: dict[str, dict[str, str]] = {}
+        choices = choices_of(history)
+        for question in questions:
+            posts.setdefault(question.user_id, {}).update((p.id, p) for p in question.profile)
+            traits.setdefault(question.user_id, {}).update(question.traits)
+        users = {
+            name: User(
+                id=name,
+                posts=oldest_first(posts.get(name, {}).values()),
+                choices=tuple(choices.get(name, ())),
+                traits=traits.get(name, {}),
+            )
+            for name in dict.fromkeys((*posts, *choices))
+        }
+        return cls(users, mirror_users_of(questions), seed)
+
+    def without(self, users: Collection[str]) -> UserPool:
+        """Return the pool without these users."""
+        if not users:
+            return self
+        left = {name: user for name, user in self.users.items() if name not in users}
+        return UserPool(left, self.mirror_users, self.seed)
+
+    def at(self, row: str, user: str, draw: int = 0) -> UserPool:
+        """Return the same users, as this user's row of this id meets them.
+
+        `draw` says which of the row's strangers `stranger` gives, from 0.
+        """
+        made = object.__new__(UserPool)
+        made.__dict__.update({**self.__dict__, "_row": (row, user, draw)})
+        return made
+
+    def stranger(self, having: Literal["posts", "choices"]) -> User | None:
+        """Return the row's stranger: a third user with posts (past choices), drawn for this row.
+
+        Uniform over the users of the pool that have some, except the row's own user and, in a
+        mirrored couple, its mirror user. None where there are not so many third users.
+
+        Raises `UsageError` where no pool was given, as for a user given in a call.
+
+        >>> posts = {name: (Post(id="1", text=f"{name} wrote"),) for name in ("ann", "bob")}
+        >>> pool = UserPool({name: User(id=name, posts=own) for name, own in posts.items()})
+        >>> pool.at("row 7", "ann").stranger("posts").id
+        'bob'
+        """
+        assert self._row is not None, "strangers are drawn for a row: pool.at(row, user)"
+        row, user, draw = self._row
+        if not self.users:
+            raise UsageError(
+                f"row {row!r}: a stranger is drawn from a pool of users, and none is given; give "
+                "one, such as a benchmark's"
+            )
+        if having not in self._pools:
+            names = (name for name, other in self.users.items() if getattr(other, having))
+            self._pools[having] = sorted(names)
+        excluded = {user, self.mirror_users.get(row, user)}
+        drawn = third_users(self._pools[having], excluded, draw + 1, having, self.seed, row)
+        return self.users[drawn[draw]] if len(drawn) > draw else None
+
+
+def mirror_users_of(questions: Iterable[Question]) -> dict[str, str]:
+    """Return, for each row of a mirrored couple (id), the user of the other row.
+
+    Two rows are a couple where each names the other in `mirror_of` and their users differ.
+    """
+    named = {
+        pair.id: (pair.mirror_of, pair.user_id)
+        for pair in questions
+        if isinstance(pair, PreferencePair) and pair.mirror_of
+    }
+    nobody = "", ""
+    return {
+        row: mirror_user
+        for row, (other, user) in named.items()
+        for back, mirror_user in [named.get(other, nobody)]
+        if back == row and mirror_user != user
+    }
+
+
+def third_users(
+    pool: Sequence[str], excluded: Collection[str], draws: int, *row: object
+) -> list[str]:
+    """Draw users of a pool without replacement, uniformly among those who are not excluded.
+
+    The pool is shuffled for the row, and who is excluded is passed over: excluding somebody else
+    matters only to rows that would have drawn them. The first of several draws are those of fewer
+    draws; all of them where the pool has no more.
+
+    Args:
+        pool: sorted names.
+        excluded: who is never drawn, whether in the pool or not.
+        draws: how many are wanted.
+        row: what the shuffle is for; it is a function of the pool and this.
+
+    >>> third_users(["ann", "bob", "cid", "dot"], {"ann", "cid"}, 1, "seed 0", "row 7")
+    ['dot']
+    >>> sorted(third_users(["ann", "bob", "cid", "dot"], {"ann"}, 9, "seed 0", "row 7"))
+    ['bob', 'cid', 'dot']
+    """
+    moved: dict[int, int] = {}  # a shuffle of the whole pool that holds only what was moved
+    drawn: list[str] = []
+    for step in range(len(pool)):
+        if len(drawn) == draws:
+            break
+        at = step + int(digest("third user", step, *row)[:32], 16) % (len(pool) - step)
+        name = pool[moved.get(at, at)]
+        moved[at] = moved.get(step, step)
+        if name not in excluded:
+            drawn.append(name)
+    return drawn
+
+
 def user_key(user_id: str) -> str:
     """Return the opaque key under which a personal scorer keeps this user's state.
 
@@ -83,3 +185,39 @@ def user_key(user_id: str) -> str:
     'a0431eb0'
     """
     return digest("user", user_id)[:32]
+
+
+def is_nobody(name: str) -> bool:
+    """Tell whether a user's name is one of those that stand for no person.
+
+    `NA` in capitals is a missing value of R; in small letters it may be a name.
+
+    >>> is_nobody("[Deleted]"), is_nobody("${user}"), is_nobody("Na"), is_nobody("ann")
+    (True, True, False, False)
+    """
+    plain = normal_form(name)
+    return plain == "NA" or plain.lower() in NOBODY or bool(PLACEHOLDER.fullmatch(plain))
+
+
+class DistinctNames:
+    """Names in use, by what they name; no two may differ in nothing but their form."""
+
+    def __init__(self) -> None:
+        self._first: dict[tuple[str, str], tuple[str, str]] = {}
+
+    def add(self, what: str, name: str, where: str) -> None:
+        """Note a name and where it stands; raises `DataError` where another has its normal form.
+
+        >>> names = DistinctNames()
+        >>> names.add("user", "ana", "row 1")
+        >>> names.add("user", "ana ", "row 7")  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        palate.errors.DataError: the user 'ana' (row 1) and the user 'ana ' (row 7) differ in ...
+        """
+        other, first = self._first.setdefault((what, normal_form(name)), (name, where))
+        if other != name:
+            raise DataError(
+                f"the {what} {other!a} ({first}) and the {what} {name!a} ({where}) differ in "
+                "nothing but white space or the form of accents, or in what has no width; write "
+                "both alike"
+            )

@@ -1,15 +1,14 @@
-"""A grid as tables: accuracy, concordance, gain and identity gain; what was left out below."""
+"""A grid, and a comparison of its scorers, as tables; what was left out stands below."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
-from palate.comparison import Grid
+from palate.comparison import Comparison, ComparisonGroup, Grid, RankedRun
+from palate.comparison.redraws import is_noise
 from palate.contexts import NOTHING
-from palate.reports.alarms import alarm_lines
-from palate.reports.names import context_name, legend, short_names, size_name
-from palate.reports.noise import measured, not_measured
+from palate.reports.names import ShortNames, context_name, legend, short_names, size_name
 from palate.reports.numbers import (
     NONE,
     count,
@@ -20,14 +19,12 @@ from palate.reports.numbers import (
     seconds,
     without_interval,
 )
-from palate.reports.ratings import rating_tables
-from palate.reports.subgroup_tables import group_tables
-from palate.reports.table import Table, breaks_between
-from palate.runs import Gain, Run, Summary
+from palate.reports.table import GAP, WIDTH, Table, breaks_between
+from palate.reports.user_tables import group_tables, rating_tables
+from palate.reports.verdict import alarm_lines, alarms_of, measured, not_measured, precisions
+from palate.runs import Gain, Run, Summary, Test
 
-NAMED = {"gain": "gain", "identity": "identity gain"}
-WIDTH, GAP = 100, 3
-"""Columns of a terminal that a table is to fit, and those between two of its columns."""
+NAMED = {"gain": "gain over nothing", "identity": "identity gain"}
 CONSISTENT = 0.9
 """Below this share of pairs judged alike in both orders, the table says so."""
 
@@ -68,11 +65,10 @@ def _main(benchmark: str, runs: Sequence[Run], grid: Grid, *, times: bool) -> Ta
         for scorer, context, run in cells
     ]
     title = _title(benchmark, runs[0].summary) if runs else f"{benchmark}: nothing to run"
-    notes = [*alarm_lines(runs, names.__getitem__)]
-    notes += [*_notes([run.summary for run in runs], grid.gains, names), *legend(names)]
+    notes = [*alarm_lines(runs, names.__getitem__), *_notes(runs, grid.gains, names)]
+    notes = list(dict.fromkeys([*notes, *legend(names)]))
     breaks = breaks_between(scorer for scorer, _, _ in cells)
-    columns = ["scorer", "context", *figures]
-    return Table(title, columns, rows, list(dict.fromkeys(notes)), 2, breaks)
+    return Table(title, ["scorer", "context", *figures], rows, notes, 2, breaks)
 
 
 def _cells(benchmark: str, runs: Sequence[Run], grid: Grid) -> list[tuple[str, str, Run | None]]:
@@ -92,8 +88,7 @@ def _figures(runs: Sequence[Run], grid: Grid, *, times: bool) -> dict[str, Calla
     gains = {(g.benchmark, g.scorer, g.context, g.kind): g for g in reversed(grid.gains)}
 
     def gain(run: Run, kind: Literal["gain", "identity"]) -> Gain | None:
-        summary = run.summary
-        return gains.get((summary.benchmark, summary.scorer, summary.context, kind))
+        return gains.get((*run.cell, kind))
 
     columns: dict[str, Callable[[Run], str]] = {
         "accuracy [95 %]": lambda run: figure(run.summary.accuracy)
@@ -102,9 +97,9 @@ def _figures(runs: Sequence[Run], grid: Grid, *, times: bool) -> dict[str, Calla
         columns["concordance [95 %]"] = lambda run: figure(run.summary.concordance)
     else:
         columns["by user"] = lambda run: point(run.summary.macro_accuracy)
-        columns["length-controlled"] = lambda run: point(run.summary.length_controlled)
+        columns["same length"] = lambda run: point(run.summary.length_controlled)
     if grid.gains:
-        columns["gain [95 %]"] = lambda run: figure(gain(run, "gain"), signed=True)
+        columns["gain over nothing [95 %]"] = lambda run: figure(gain(run, "gain"), signed=True)
         columns["identity gain [95 %]"] = lambda run: figure(gain(run, "identity"), signed=True)
         columns["p (Holm)"] = lambda run: _p(gain(run, "gain"), gain(run, "identity"))
     columns["ties"] = lambda run: count(run.summary.ties)
@@ -127,70 +122,62 @@ def _title(benchmark: str, summary: Summary) -> str:
     return f"{title}, {mirrored.n:,} scored"
 
 
-def _notes(
-    summaries: Sequence[Summary], gains: Sequence[Gain], names: Mapping[str, str]
-) -> Iterator[str]:
-    if not summaries:
+def _notes(runs: Sequence[Run], gains: Sequence[Gain], names: ShortNames) -> Iterator[str]:
+    if not runs:
         yield "–: not applicable, since this scorer needs shown text."
         return
+    summaries = [run.summary for run in runs]
+    clustered_by = " or ".join(sorted({s.clustered_by for s in summaries}))
     if any(s.mirrored_accuracy is not None for s in summaries):
-        yield "On mirrored couples a scorer that ignores the user gets exactly 0.500."
-        yield f"Intervals: dyadic jackknife over couples, by {_clustered_by(summaries)}."
+        if all(run.verdicts.exact for run in runs):
+            yield "On mirrored couples a scorer that ignores the user gets exactly 0.500."
+        yield f"Intervals: dyadic jackknife over couples, by {clustered_by}."
     else:
         yield (
-            f"Intervals: jackknife by {_clustered_by(summaries)}. by user: mean of users' "
-            "accuracies; length-controlled: mean of the accuracies where chosen is longer and "
+            f"Intervals: jackknife by {clustered_by}. by user: mean of users' "
+            "accuracies; same length: mean of the accuracies where chosen is longer and "
             "where it is shorter."
         )
     if gains:
         yield (
-            "gain: over the same scorer shown nothing. identity gain: over the same scorer shown a "
-            "stranger's text. p is Holm-corrected over all gains here, baselines and oracles "
-            "excluded."
+            "gain over nothing: over the same scorer shown nothing. identity gain: over the same "
+            "scorer shown a stranger's text. p is Holm-corrected over all gains here, baselines "
+            "and oracles excluded."
         )
     if any(gain.state_against for gain in gains):
         yield (
-            "A personal model's gain is over the prior, the state of an unknown user; its identity "
-            "gain is over a stranger's state, under the same context."
+            "A personal model's gain over nothing is over the prior, the state of an unknown user; "
+            "its identity gain is over a stranger's state, under the same context."
         )
     if any(s.oracle for s in summaries):
         yield "†oracle: shown the gold rubric; an upper bound, never ranked."
-    effects = [
-        s.minimum_detectable_effect for s in summaries if s.minimum_detectable_effect is not None
-    ]
-    if effects:
+    smallest = (s.minimum_detectable_effect for s in summaries)
+    if effects := [effect for effect in smallest if effect is not None]:
         yield (
             f"Minimum detectable difference from 0.5 (80 % power): {min(effects):.3f} to "
             f"{max(effects):.3f}, by scorer."
         )
     yield from without_interval(
-        (f"{names[s.scorer]}, {context_name(s.context)}, {name}", shown.note)
+        (f"{names.place(s)}, {name}", shown.note)
         for s in summaries
         for name, shown in (("accuracy", s.accuracy), ("concordance", s.concordance))
         if shown is not None
     )
-    yield from without_interval(
-        (f"{names[g.scorer]}, {context_name(g.context)}, {NAMED[g.kind]}", g.note) for g in gains
-    )
+    yield from without_interval((f"{names.place(g)}, {NAMED[g.kind]}", g.note) for g in gains)
     yield from _left_out(summaries, names)
 
 
-def _clustered_by(summaries: Sequence[Summary]) -> str:
-    return " or ".join(sorted({s.clustered_by for s in summaries}))
-
-
-def _left_out(summaries: Sequence[Summary], names: Mapping[str, str]) -> Iterator[str]:
+def _left_out(summaries: Sequence[Summary], names: ShortNames) -> Iterator[str]:
     first = summaries[0]
     if first.undecided_rows:
         yield f"{first.undecided_rows:,} undecided rows left out."
     if first.bad_rows:
         yield f"{first.bad_rows:,} bad rows left out."
     for s in summaries:
-        where = f"{names[s.scorer]}, {context_name(s.context)}"
+        where = names.place(s)
         if s.unscored:
             reasons = "; ".join(f"{n} {reason}" for reason, n in s.unscored_reasons.items())
-            low, high = s.bounds or (None, None)
-            bounds = f"{plain(low)} to {plain(high)}"
+            bounds = " to ".join(map(plain, s.bounds or (None, None)))
             yield f"{where}: {s.unscored} unscored ({reasons}); bounds {bounds}."
         agreed = (s.position_consistency or {}).get("consistent")
         if agreed is not None and agreed < CONSISTENT:
@@ -216,28 +203,101 @@ def _left_out(summaries: Sequence[Summary], names: Mapping[str, str]) -> Iterato
 
 
 def _by_subset(benchmark: str, runs: Sequence[Run]) -> Table:
-    names = list(dict.fromkeys(name for run in runs for name in run.summary.subsets))
-    short = short_names(run.summary.scorer for run in runs)
-    cells = [
-        [short[run.summary.scorer], context_name(run.summary.context, oracle=run.summary.oracle)]
-        for run in runs
-    ]
+    summaries = [run.summary for run in runs]
+    subsets = list(dict.fromkeys(name for summary in summaries for name in summary.subsets))
+    names = short_names(summary.scorer for summary in summaries)
+    cells = [names.cells(summary) for summary in summaries]
     notes = without_interval(
-        (f"{short[run.summary.scorer]}, {context_name(run.summary.context)}, {name}", shown.note)
-        for run in runs
-        for name, shown in run.summary.subsets.items()
+        (f"{names.place(summary)}, {subset}", shown.note)
+        for summary in summaries
+        for subset, shown in summary.subsets.items()
     )
     title = f"{benchmark}: accuracy by subset"
-    figures = [[figure(run.summary.subsets.get(name)) for name in names] for run in runs]
+    figures = [[figure(summary.subsets.get(name)) for name in subsets] for summary in summaries]
     rows = [[*cell, *shown] for cell, shown in zip(cells, figures, strict=True)]
     # A column may fold its name, but not its figures.
     wide = [max(map(len, column)) for column in zip(*rows, strict=True)]
     if sum(wide) + GAP * (len(wide) - 1) <= WIDTH:
-        return Table(title, ["scorer", "context", *names], rows, [*notes], 2)
+        return Table(title, ["scorer", "context", *subsets], rows, [*notes], 2)
     rows = [
-        [name, *cell, shown[k]]
-        for k, name in enumerate(names)
+        [subset, *cell, shown[k]]
+        for k, subset in enumerate(subsets)
         for cell, shown in zip(cells, figures, strict=True)
     ]
     columns = ["subset", "scorer", "context", "accuracy [95 %]"]
-    return Table(title, columns, rows, [*notes], 3, breaks_between(name for name, *_ in rows))
+    return Table(title, columns, rows, [*notes], 3, breaks_between(row[0] for row in rows))
+
+
+def comparison_tables(comparison: Comparison, *, details: bool = True) -> list[Table]:
+    """Return, per benchmark and context, the ranking and the paired tests.
+
+    Without `details` the tests are those of the best scorer alone.
+    """
+    groups = [group for group in comparison.groups if len(group.runs) > 1]
+    short = short_names(run.summary.scorer for group in groups for run in group.runs)
+    ranked = [run for run in comparison.runs if run.summary.scorer in short]
+    alarmed = {run.summary.scorer for run, _ in alarms_of(ranked)}
+    marked = {spec: name + " ‡" * (spec in alarmed) for spec, name in short.items()}
+    tables = []
+    for group in groups:
+        notes = [f"‡ {line}" for line in alarm_lines(ranked, short.__getitem__)]
+        notes = [*notes, *_ranking_notes(groups, short)] if group is groups[-1] else []
+        tables.append(_ranking(group, marked, notes))
+        if group.tests:
+            tables.append(_tests(group, short, details=details))
+    return tables
+
+
+def _ranking_notes(groups: Sequence[ComparisonGroup], short: ShortNames) -> Iterator[str]:
+    # Said once, below the last ranking.
+    if any(group.tests for group in groups):
+        yield "rank: what the corrected tests leave open at the 5 % level."
+    if any(ranked.best is None for group in groups for ranked in group.ranking):
+        yield "Baselines have no rank and no test."
+    yield from precisions([run.summary for group in groups for run in group.runs], short)
+    yield from legend(short)
+
+
+def _ranking(group: ComparisonGroup, short: Mapping[str, str], notes: Iterable[str]) -> Table:
+    columns: dict[str, Callable[[RankedRun], str]] = {
+        "scorer": lambda ranked: ", ".join(short[run.summary.scorer] for run in ranked.runs),
+        "accuracy [95 %]": lambda ranked: figure(ranked.run.summary.accuracy),
+        "rank": lambda ranked: ranks(ranked) if ranked.best is None or group.tests else "–",
+    }
+    title = (
+        f"{group.name}, {context_name(group.context)}: "
+        f"{len(group.runs)} scorers, {group.n_common:,} common rows"
+    )
+    return Table.of(title, group.ranking, columns, notes)
+
+
+def ranks(ranked: RankedRun) -> str:
+    """Return the ranks that are left to a scorer."""
+    if ranked.best is None:
+        return "baseline"
+    return str(ranked.best) if ranked.best == ranked.worst else f"{ranked.best} to {ranked.worst}"
+
+
+def _tests(group: ComparisonGroup, short: ShortNames, *, details: bool) -> Table:
+    tests = group.tests
+    best = next(r.run.summary.scorer for r in group.ranking if r.best is not None)
+    if not details:
+        tests = tuple(test for test in tests if best in (test.a.scorer, test.b.scorer))
+    mirrored = group.ranking[0].run.summary.mirrored_accuracy is not None
+    columns: dict[str, Callable[[Test], str]] = {
+        "a": lambda test: short[test.a.scorer],
+        "b": lambda test: short[test.b.scorer],
+        "a − b [95 %]": lambda test: figure(test, signed=True),
+        "couples" if mirrored else "pairs": lambda test: f"{test.n:,}",
+        "p": lambda test: p_value(test.p),
+        "p (Holm)": lambda test: p_value(test.p_holm),
+    }
+    notes = [f"Test: {method}." for method in dict.fromkeys(t.method for t in tests)]
+    noisy = [f"{short[t.a.scorer]} − {short[t.b.scorer]}" for t in tests if is_noise(t)]
+    if noisy:
+        notes.append(f"Noise could turn {', '.join(noisy)}, so the ranks leave that order open.")
+    if len(tests) < len(group.tests):
+        notes.append(f"{len(group.tests) - len(tests):,} tests of other scorers: --details.")
+    notes += without_interval((f"{short[t.a.scorer]} − {short[t.b.scorer]}", t.note) for t in tests)
+    title = f"{group.name}, {context_name(group.context)}: paired differences in accuracy"
+    return Table.of(title, tests, columns, notes, 2)

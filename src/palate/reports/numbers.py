@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from markupsafe import Markup
 
-from palate.metrics import Estimate
+from palate.metrics import Estimate, RankAgreement
 from palate.runs import Gain, ReportedEstimate, SubgroupGap, Test
 
 WithInterval = ReportedEstimate | Estimate | Gain | SubgroupGap | Test
@@ -20,12 +20,7 @@ class Number(str):
     high: float | None
     has_interval: bool
 
-    def __new__(
-        cls,
-        text: str,
-        value: float | None = None,
-        *interval: float | None,
-    ) -> Number:
+    def __new__(cls, text: str, value: float | None = None, *interval: float | None) -> Number:
         """Keep the number beside its text; `interval` is both ends, where the text gives them."""
         number = super().__new__(cls, text)
         number.value = value
@@ -78,6 +73,11 @@ def figure(found: WithInterval | None, *, signed: bool = False) -> Number:
     if found is None:
         return with_interval(None, None, None)
     return with_interval(found.value, found.low, found.high, signed=signed)
+
+
+def rank_correlation(agreement: RankAgreement) -> Number:
+    """Return a rank correlation with its interval."""
+    return with_interval(agreement.value, agreement.interval.low, agreement.interval.high)
 
 
 def point(found: ReportedEstimate | None) -> Number:

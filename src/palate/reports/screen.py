@@ -6,20 +6,26 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from rich.cells import cell_len
+
 from palate.comparison import Finding, Grid, findings_of, oracle_runs
-from palate.reports.alarms import alarm_lines
-from palate.reports.aligned import Column, aligned, wrapped
-from palate.reports.axis import Axis
+from palate.records.arguments import grouped
+from palate.reports.aligned import Axis, Column, aligned, folded, wrapped
 from palate.reports.names import context_name, fitting, legend, short_names, size_name
-from palate.reports.noise import doubts, not_measured
-from palate.reports.numbers import NONE, Number, p_value, plain, point
-from palate.reports.table import Table
-from palate.reports.verdict import few_users, next_step, power, verdict
+from palate.reports.numbers import NONE, Number, figure, p_value, plain, point
+from palate.reports.table import WIDTH, Table
+from palate.reports.verdict import (
+    alarm_lines,
+    doubts,
+    few_users,
+    next_step,
+    not_measured,
+    power,
+    verdict,
+)
 from palate.runs import Gain, Run, Summary
 from palate.scorers import is_baseline
 
-WIDTH = 100
-"""The screen is never wider."""
 LONGEST_NAME = 24
 WORDS = {
     "yes": "identity gain above 0, p < 0.05 (Holm, baselines apart)",
@@ -38,24 +44,27 @@ class Screen:
     """One benchmark's rows, and the sentences below them."""
 
     title: str
-    columns: tuple[Column, ...]
-    rows: tuple[tuple[str, ...], ...]
+    columns: Sequence[Column]
+    rows: Sequence[tuple[str, ...]]
     axis: Axis | None
     """Where the intervals of `gains` are drawn, before the gain's own column."""
-    gains: tuple[Gain | None, ...]
-    notes: tuple[str, ...]
-    closing: tuple[str, ...]
+    gains: Sequence[Gain | None]
+    closing: Sequence[str]
+    notes: Sequence[str]
 
     def text(self, width: int = WIDTH) -> str:
         """Return it as plain text; where columns do not fit, the drawn intervals go first."""
         width = min(width, WIDTH)
-        for lines in self._layouts():
-            if len(lines[0]) <= width:
-                break
-        notes = [line for note in self.notes for line in wrapped(note, width)]
-        closing = [line for text in self.closing for line in wrapped(text, width)]
-        blocks = wrapped(self.title, width), [line.rstrip() for line in lines], closing, notes
+        fit = (lines for lines in self._layouts() if max(map(cell_len, lines)) <= width)
+        lines = next(fit, None) or folded(self._plain(), self.rows, self._lead, width)
+        texts = [self.title], self.closing, self.notes
+        title, *rest = ([line for text in some for line in wrapped(text, width)] for some in texts)
+        blocks = title, [line.rstrip() for line in lines], *rest
         return "\n\n".join("\n".join(block) for block in blocks if block)
+
+    @property
+    def _lead(self) -> int:
+        return sum(column.left for column in self.columns[:2])
 
     def _layouts(self) -> Iterator[list[str]]:
         # The table ever narrower: with drawn intervals, without, without a context all share.
@@ -63,16 +72,16 @@ class Screen:
         if self.axis is not None and at is not None:
             for size in range(Axis.WIDEST, Axis.NARROWEST - 1, -1):
                 yield self._with_axis(replace(self.axis, width=size), at)
-        columns = [replace(c, group=c.group.removesuffix(STRANGERS)) for c in self.columns]
+        columns = self._plain()
         yield aligned(columns, self.rows)
         if len({row[1] for row in self.rows}) == 1 and columns[1].name == "context":
-            rows = [(row[0], *row[2:]) for row in self.rows]
-            columns[1:3] = [replace(columns[2], group=f"accuracy, {self.rows[0][1]}")]
-            columns[2:4] = [
-                replace(c, group=columns[1].group) if c.group == ACCURACY else c
-                for c in columns[2:4]
-            ]
-            yield aligned(columns, rows)
+            group = f"accuracy, {self.rows[0][1]}"
+            shown = [replace(c, group=group) for c in columns[2:5] if c.group == ACCURACY]
+            columns[1:] = [*shown, *columns[2 + len(shown) :]]
+            yield aligned(columns, [(row[0], *row[2:]) for row in self.rows])
+
+    def _plain(self) -> list[Column]:
+        return [replace(c, group=c.group.removesuffix(STRANGERS)) for c in self.columns]
 
     def _with_axis(self, axis: Axis, at: int) -> list[str]:
         columns, rows = list(self.columns), [list(row) for row in self.rows]
@@ -87,9 +96,16 @@ class Screen:
 
     def table(self) -> Table:
         """Return it for Markdown, LaTeX or Arrow."""
+        heads = [column.group if column.group == ACCURACY else "" for column in self.columns]
         names = [f"{c.group}, {c.name}" if c.group == ACCURACY else c.name for c in self.columns]
-        left = sum(1 for c in self.columns[:2] if c.left)
-        return Table(self.title, names, self.rows, [*self.closing, *self.notes], left)
+        rows = [list(row) for row in self.rows]
+        if "gain" in names:
+            at = names.index("gain")
+            names[at] = f"{self.columns[at].group.removesuffix(STRANGERS)} [95 %]"
+            for row, gain in zip(rows, self.gains, strict=True):
+                row[at] = figure(gain, signed=True)
+        notes = [*self.closing, *self.notes]
+        return Table(self.title, names, rows, notes, self._lead, heads=heads)
 
 
 ACCURACY, STRANGERS = "accuracy when shown", " over a stranger's"
@@ -97,35 +113,29 @@ ACCURACY, STRANGERS = "accuracy when shown", " over a stranger's"
 
 def screens(grid: Grid, root: Path | None = None, *, hint: bool = False) -> list[Screen]:
     """Return a screen for each benchmark of a grid; `hint` names the option with every figure."""
+    every, oracles = findings_of(grid), oracle_runs(grid)
     benchmarks = list(dict.fromkeys(run.summary.benchmark for run in grid.runs))
-    found = findings_of(grid)
     parts = []
     for name in benchmarks:
-        findings = [finding for finding in found if finding.benchmark == name]
-        oracles = [run for run in oracle_runs(grid) if run.summary.benchmark == name]
-        last = name == benchmarks[-1]
-        parts.append(_screen(grid, findings, oracles, root if last else None, last=last, hint=hint))
+        findings = [finding for finding in every if finding.benchmark == name]
+        bounds = [run for run in oracles if run.summary.benchmark == name]
+        # What to type next is said once, below the last.
+        step = next_step(grid, findings, root, hint=hint) if name == benchmarks[-1] else ""
+        here = [run for run in grid.runs if run.summary.benchmark == name]
+        parts.append(_screen(here, findings, bounds, step))
     return parts
 
 
 def _screen(
-    grid: Grid,
-    findings: Sequence[Finding],
-    oracles: Sequence[Run],
-    root: Path | None,
-    *,
-    last: bool,
-    hint: bool,
+    here: Sequence[Run], findings: Sequence[Finding], oracles: Sequence[Run], step: str
 ) -> Screen:
-    runs = [f.run for f in findings] or list(oracles)
-    summary = runs[0].summary
-    here = [run for run in grid.runs if run.summary.benchmark == summary.benchmark]
+    first = findings[0].run if findings else oracles[0]
     names = fitting(short_names(run.summary.scorer for run in here), LONGEST_NAME)
     contexts = fitting({f.context: context_name(f.context) for f in findings}, LONGEST_NAME)
     kind = "identity" if any(f.identity for f in findings) else "gain"
     gains = [getattr(f, kind) for f in findings]
     cells = [_cells(f, gain, names, contexts) for f, gain in zip(findings, gains, strict=True)]
-    columns = _columns(findings, gains, kind, mirrored=summary.mirrored_accuracy is not None)
+    columns = _columns(findings, gains, mirrored=first.summary.mirrored_accuracy is not None)
     rows, shown_gains, like = _merged([[row[c.name] for c in columns] for row in cells], gains)
     sentences = [
         *alarm_lines(here, names.__getitem__),
@@ -134,23 +144,17 @@ def _screen(
         few_users(findings),
         power(findings, names),
     ]
-    closing = [text for text in sentences if text]
-    step = [text for text in [next_step(grid, findings, root, hint=hint)] if text and last]
-    return Screen(
-        title=_title(summary),
-        columns=tuple(columns),
-        rows=tuple(rows),
-        axis=Axis.over(gains),
-        gains=tuple(shown_gains),
-        notes=(
-            *_rules(findings),
-            *like,
-            *_notes(here, names),
-            *_legends(findings, oracles, names, contexts),
-            *step,
-        ),
-        closing=tuple(closing),
-    )
+    shown = {f.scorer for f in findings} | {run.summary.scorer for run in oracles}
+    notes = [
+        *_rules(findings),
+        *like,
+        *_notes(here, names),
+        *legend({spec: name for spec, name in names.items() if spec in shown}),
+        *legend({spec: name for spec, name in contexts.items() if name != context_name(spec)}),
+        *[step] * bool(step),
+    ]
+    title, closing = _title(first), [text for text in sentences if text]
+    return Screen(title, columns, rows, Axis.over(gains), shown_gains, closing, notes)
 
 
 def _cells(
@@ -177,57 +181,63 @@ def _accuracy(run: Run | None) -> Number:
 
 
 def _columns(
-    findings: Sequence[Finding], gains: Sequence[Gain | None], kind: str, *, mirrored: bool
+    findings: Sequence[Finding], gains: Sequence[Gain | None], *, mirrored: bool
 ) -> list[Column]:
-    columns = [Column("scorer", left=True)]
-    if any(f.nothing is not f.run for f in findings):
-        columns.append(Column("context", left=True))
+    shown_own = any(f.nothing is not f.run for f in findings)
+    identity = any(f.identity for f in findings)
+    columns = [Column("scorer", left=True), *[Column("context", left=True)] * shown_own]
     held = {
         "nothing": any(f.nothing for f in findings),
-        "own": any(f.nothing is not f.run for f in findings),
+        "own": shown_own,
         "stranger's": any(f.stranger for f in findings),
     }
     columns += [Column(name, ACCURACY) for name, there in held.items() if there]
     if not mirrored:
         columns += [Column("by user"), Column("same length")]
     if any(gains):
-        over = f"identity gain{STRANGERS}" if kind == "identity" else "gain over nothing"
+        over = f"identity gain{STRANGERS}" if identity else "gain over nothing"
         columns += [Column("gain", over), Column("p", over)]
-    if any(f.identity for f in findings):
-        columns.append(Column("finding", left=True))
-    return columns
+    return columns + [Column("finding", left=True)] * identity
 
 
 def _merged(
     rows: Sequence[Sequence[str]], gains: Sequence[Gain | None]
 ) -> tuple[list[tuple[str, ...]], list[Gain | None], list[str]]:
     # Scorers with the same figures stand in one row; a note lists those that do not fit its cell.
-    merged: dict[tuple[str, ...], list[str]] = {}
-    first: list[Gain | None] = []
-    for (name, *figures), gain in zip(rows, gains, strict=True):
-        if tuple(figures) not in merged:
-            first.append(gain)
-        merged.setdefault(tuple(figures), []).append(name)
-    lines, notes = [], []
-    for values, names in merged.items():
+    lines, notes, first = [], [], []
+    both = zip(rows, gains, strict=True)
+    for values, some in grouped(both, lambda both: tuple(both[0][1:])).items():
+        names = [name for (name, *_), _ in some]
         cell = ", ".join(names)
         if len(cell) > LONGEST_NAME:
             cell = f"{names[0]} and {len(names) - 1} like it"
             notes.append(f"{cell}: {', '.join(names)}.")
         lines.append((cell, *values))
+        first.append(some[0][1])
     return lines, first, notes
 
 
-def _title(summary: Summary) -> str:
-    chance = " · a scorer that ignores the user gets 0.500" if summary.mirrored_accuracy else ""
+def _title(run: Run) -> str:
+    summary = run.summary
+    exact = run.verdicts.exact and summary.mirrored_accuracy is not None
+    chance = " · a scorer that ignores the user gets 0.500" if exact else ""
     return f"{summary.benchmark} · {size_name(summary)}{chance}"
 
 
 def _rules(findings: Sequence[Finding]) -> Iterator[str]:
     words = {finding.word for finding in findings}
-    rules = [f"{word}: {rule}." for word, rule in WORDS.items() if word in words]
+    rules = {word: f"{word}: {rule}." for word, rule in WORDS.items() if word in words}
+    ties = [f.run.summary.position_consistency for f in findings if f.word == "all ties"]
+    votes = [each for each in ties if each and each["first_twice"] + each["second_twice"]]
+    if votes:
+        one_side = sum(each["first_twice"] + each["second_twice"] for each in votes)
+        of = sum(each["n"] for each in votes)
+        why = f"in {one_side:,} of {of:,} both orders pick the side, not the answer."
+        rules["all ties"] = f"{rules['all ties'][:-1]}: {why}"
     if rules:
-        yield "   ".join(rule.replace(" ", "\u00a0") for rule in rules)  # each in one piece
+        yield "   ".join(
+            rule.replace(" ", "\u00a0") for rule in rules.values()
+        )  # each in one piece
     if any(finding.of_state for finding in findings):
         yield "state: what a personal model knows of nobody (nothing), the user or a stranger."
 
@@ -245,17 +255,6 @@ def _notes(runs: Sequence[Run], names: Mapping[str, str]) -> Iterator[str]:
     yield from not_measured(summaries, names)
 
 
-def _legends(
-    findings: Sequence[Finding],
-    oracles: Sequence[Run],
-    names: Mapping[str, str],
-    contexts: Mapping[str, str],
-) -> Iterator[str]:
-    shown = {f.scorer for f in findings} | {run.summary.scorer for run in oracles}
-    yield from legend({spec: name for spec, name in names.items() if spec in shown})
-    yield from legend({s: name for s, name in contexts.items() if name != context_name(s)})
-
-
 MANY = 0.1
 """Searches without a word in common are told from so large a share of the rows on."""
 COUNTS = {
@@ -270,15 +269,19 @@ COUNTS = {
 
 def _left_out(summaries: Iterable[Summary], names: Mapping[str, str]) -> Iterator[str]:
     # One line per context: what was left out, how often, of which scorers.
-    by_context: dict[str, dict[str, dict[str, int]]] = {}
-    for summary in summaries:
-        for field in COUNTS:
-            n = getattr(summary, field) or 0
-            if n > (MANY * summary.n_pairs if field == "searches_unmatched" else 0):
-                counts = by_context.setdefault(context_name(summary.context), {})
-                counts.setdefault(field, {})[names[summary.scorer]] = n
-    for context, counts in by_context.items():
-        told = "; ".join(
-            f"{max(n.values()):,} {COUNTS[field]} ({', '.join(n)})" for field, n in counts.items()
+    for context, some in grouped(summaries, lambda s: context_name(s.context)).items():
+        counts = {
+            (field, names[summary.scorer]): n
+            for summary in some
+            for field in COUNTS
+            if (n := getattr(summary, field) or 0)
+            > (MANY * summary.n_pairs if field == "searches_unmatched" else 0)
+        }
+        by_field = grouped(counts, lambda place: place[0])
+        listed = "; ".join(
+            f"{max(counts[place] for place in places):,} {COUNTS[field]} "
+            f"({', '.join(name for _, name in places)})"
+            for field, places in by_field.items()
         )
-        yield f"{context}: {told}."
+        if listed:
+            yield f"{context}: {listed}."

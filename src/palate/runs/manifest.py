@@ -13,9 +13,10 @@ from typing import Any
 
 from pydantic import Field
 
+from palate.data import Account
 from palate.errors import RunError, first_line, writing
 from palate.files import write_json
-from palate.records import Record
+from palate.records import Record, problem_of
 from palate.seeding import digest
 
 SCHEMA = 4
@@ -62,26 +63,16 @@ class Manifest(Record):
     """Of each computation: which plan of work its journal lines belong to."""
     details: tuple[Mapping[str, Any], ...] = ()
     versions: Mapping[str, str] = {}
+    command: tuple[str, ...] = ()
+    """The words of a command line that read its data, where there was one."""
+
+    account: Account | None = None
+    """What was made of the columns, rows and people of its data."""
 
     @classmethod
-    def of(
-        cls,
-        kind: str,
-        identity: Mapping[str, Any],
-        *,
-        inputs: Mapping[str, str] | None = None,
-        passes: tuple[str, ...] = (),
-        details: tuple[Mapping[str, Any], ...] = (),
-    ) -> Manifest:
+    def of(cls, kind: str, identity: Mapping[str, Any], **fields: Any) -> Manifest:
         """Return the manifest of what is made here and now."""
-        return cls(
-            kind=kind,
-            identity=identity,
-            inputs=inputs or {},
-            passes=passes,
-            details=details,
-            versions=versions(),
-        )
+        return cls(kind=kind, identity=identity, versions=versions(), **fields)
 
     def folder(self, root: Path) -> Path:
         """Return where the result lies under a root.
@@ -98,16 +89,20 @@ class Manifest(Record):
 
     def write(self, folder: Path) -> None:
         """Write the manifest, or check that the one there is of the same result."""
+        written = self
         if (folder / MANIFEST).is_file():
             there = read_manifest(folder)
             same = ("kind", "identity", "inputs", "passes")
             mine, theirs = (one.model_dump(mode="json", include=set(same)) for one in (self, there))
             if mine != theirs:
                 raise RunError(f"{folder}: holds another result; choose another -o, or remove it")
-            return
+            if there.account == self.account:
+                return
+            # The same rows, read of another file.
+            written = there.model_copy(update={"account": self.account, "command": self.command})
         with writing(folder, RunError):
             folder.mkdir(parents=True, exist_ok=True)
-            write_json(folder / MANIFEST, self.model_dump(mode="json", by_alias=True))
+            write_json(folder / MANIFEST, written.model_dump(mode="json", by_alias=True))
 
     def renew(self, root: Path) -> Path:
         """Write the manifest of a result that is made in one go; return the result's folder.
@@ -144,7 +139,7 @@ def read_manifest(folder: Path) -> Manifest:
     try:
         return Manifest.model_validate(document)
     except ValueError as error:
-        raise RunError(f"{folder}: no readable manifest.json ({first_line(error)})") from error
+        raise RunError(f"{folder}: no readable manifest.json ({problem_of(error)})") from error
 
 
 def is_foreign(folder: Path) -> bool:

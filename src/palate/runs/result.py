@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 import json
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
+from shutil import get_terminal_size
+from typing import Any, ClassVar, Generic, Protocol, Self, TypeAlias, TypeVar
 
-from palate.errors import RunError, SpecError, UsageError, needing, writing
+from palate.errors import RunError, SpecError, UsageError, first_line, needing, writing
 from palate.files import write_json, write_whole
 from palate.records import Record, problem_of
+from palate.records.arguments import checked, listed
 from palate.runs.manifest import (
     ROWS,
     SCHEMA,
     SUMMARY,
+    Manifest,
     is_foreign,
     read_manifest,
     result_folders,
 )
 from palate.specs import load as load_registered
 
+LOG = logging.getLogger("palate")
+SUMS = "sums.json"
+"""Hashes of a result's rows and summary, so that an edited file is not believed."""
 KINDS, TABLES = "palate.results", "palate.tables"
 R = TypeVar("R", bound=Record)
 S = TypeVar("S", bound=Record)
@@ -31,8 +38,8 @@ S = TypeVar("S", bound=Record)
 class Printed(Protocol):
     """What `print` and a notebook show of a result."""
 
-    def text(self) -> str:
-        """Return it for a terminal."""
+    def text(self, width: int) -> str:
+        """Return it for a terminal of so many columns."""
 
     def html(self) -> str:
         """Return it as HTML."""
@@ -59,6 +66,11 @@ class Tabular(ABC):
     def content(self) -> Record:
         """Return what its JSON document holds."""
 
+    @property
+    def results(self) -> Sequence[Result]:
+        """The finished results that it holds; raises `UsageError` where it holds none."""
+        raise UsageError(f"a {type(self).__name__} holds no results; expected runs or their folder")
+
     def document(self) -> dict[str, Any]:
         """Return the JSON document that `--format json` prints."""
         return as_document(self.kind, self.content().model_dump(mode="json"))
@@ -73,7 +85,8 @@ class Tabular(ABC):
         return self.tables()
 
     def __str__(self) -> str:
-        return "\n\n".join(table.text().rstrip("\n") for table in self.printed())
+        width = get_terminal_size((100, 24)).columns
+        return "\n\n".join(table.text(width).rstrip("\n") for table in self.printed())
 
     def _repr_html_(self) -> str:
         return "\n".join(table.html() for table in self.printed())
@@ -99,6 +112,8 @@ class Result(Tabular):
 
     row_type: ClassVar[type[Record]]
     """What a line of `rows.jsonl` holds."""
+    beside: ClassVar[tuple[str, ...]] = ()
+    """Files of rows that it may have beside `rows.jsonl`."""
     summary: Record
     folder: Path | None
     """Where it lies on disk; None for one that is in memory alone."""
@@ -107,6 +122,11 @@ class Result(Tabular):
     @abstractmethod
     def read(cls, folder: Path) -> Self:
         """Read a finished result of this kind; raises `RunError` where that cannot be."""
+
+    @property
+    def results(self) -> Sequence[Result]:
+        """Itself."""
+        return (self,)
 
     def content(self) -> Record:
         """Return the summary."""
@@ -128,10 +148,20 @@ class Result(Tabular):
         with writing(self.folder, RunError):
             write_whole(self.folder / ROWS, (f"{line}\n" for line in self.lines()))
             write_json(self.folder / SUMMARY, self.document())
+            self.write_sums()
+
+    def write_sums(self) -> None:
+        """Write the hashes that hold a result's rows and summary together."""
+        if self.folder is not None:
+            write_json(self.folder / SUMS, _sums(self.folder, (ROWS, SUMMARY, *self.beside)))
 
     def to_arrow(self) -> Any:
         """Return the rows as a `pyarrow.Table`; raises `UsageError` without pyarrow."""
         return arrow_of([json.loads(line) for line in self.lines()])
+
+
+ResultSource: TypeAlias = Tabular | Path | str
+"""A result, a grid of them, or a folder at or under which they lie."""
 
 
 @dataclass(frozen=True)
@@ -151,6 +181,14 @@ class RecordResult(Result, Generic[S, R]):
         """Read a finished result; raises `RunError` where there is none."""
         summary = read_content(folder, cls.kind, cls.content_type)
         return cls(summary, tuple(each_row(folder, cls.row_type)), folder)  # type: ignore[arg-type]
+
+    def saved(self, root: Path | str | None, manifest: Manifest) -> Self:
+        """Return it written under a root, in its manifest's folder; without a root, as it is."""
+        if root is None:
+            return self
+        result = replace(self, folder=manifest.renew(Path(root)))
+        result.save()
+        return result
 
 
 def arrow_of(records: list[dict[str, Any]]) -> Any:
@@ -198,40 +236,98 @@ def each_row(folder: Path, record: type[R], name: str = ROWS) -> Iterator[R]:
         raise RunError(f"{folder}: no readable {name} ({problem_of(error)})") from error
 
 
+def _sums(folder: Path, names: Sequence[str]) -> dict[str, str]:
+    sums = {}
+    for path in (folder / name for name in names):
+        if path.is_file():
+            hashed = sha256()
+            with path.open("rb") as file:
+                for line in file:
+                    hashed.update(line.rstrip(b"\r\n") + b"\n")  # git may write ends of lines anew
+            sums[path.name] = hashed.hexdigest()
+    return sums
+
+
+def check_sums(folder: Path, kind: type[Result]) -> bool:
+    """Tell whether hashes hold a result's files together; those of earlier versions have none.
+
+    Raises `RunError` where a file is not as it was, and for a result of this version without any.
+    """
+    if not (folder / SUMS).is_file():
+        if "account" in read_manifest(folder).model_fields_set:
+            raise RunError(
+                f"{folder}: {SUMS} is gone, so rows and summary may have been edited; run the "
+                "command that made it again (palate verify checks runs)"
+            )
+        return False
+    try:
+        written = dict(json.loads((folder / SUMS).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        raise RunError(f"{folder}: no readable {SUMS} ({first_line(error)})") from error
+    here = _sums(folder, (ROWS, SUMMARY, *kind.beside))
+    if changed := [name for name in {**written, **here} if here.get(name) != written.get(name)]:
+        raise RunError(
+            f"{folder}: {', '.join(changed)} changed after the result was made, so rows and "
+            "summary may differ; run the command that made it again (palate verify checks runs)"
+        )
+    return True
+
+
+@checked
 def load(path: Path | str) -> Result:
     """Return the finished result that lies in a folder, as its kind.
 
     Raises `RunError` for a folder that holds none: foreign, unfinished, of an older or a newer
-    format, or of a kind that nothing installed reads.
+    format, or of a kind that nothing installed reads; and for files that were changed since.
     """
-    folder = Path(path)
-    kind = read_manifest(folder).kind
-    try:
-        reader: type[Result] = load_registered(KINDS, kind)
-    except SpecError as error:
-        raise RunError(f"{folder}: {error}") from error
-    return reader.read(folder)
+    return _load_each([Path(path)])[0]
+
+
+def _load_each(folders: Sequence[Path]) -> list[Result]:
+    results: list[Result] = []
+    unheld: list[Path] = []
+    for folder in folders:
+        kind = read_manifest(folder).kind
+        try:
+            reader: type[Result] = load_registered(KINDS, kind)
+        except SpecError as error:
+            raise RunError(f"{folder}: {error}") from error
+        results.append(reader.read(folder))
+        if not check_sums(folder, reader):
+            unheld.append(folder)
+    if unheld:
+        more = f" and {len(unheld) - 1:,} more" if len(unheld) > 1 else ""
+        LOG.warning(
+            "%s%s: of an earlier version, without %s: an edit is not seen", unheld[0], more, SUMS
+        )
+    return results
 
 
 def load_all(
-    paths: Path | str | Iterable[Path | str], kind: str | Sequence[str] | None = None
+    paths: ResultSource | Iterable[ResultSource], kind: str | Sequence[str] | None = None
 ) -> list[Result]:
     """Return every finished result at or under these folders, of some kinds or of any.
 
-    Unfinished work and manifests of other programs are passed over; a copy counts once. Raises
-    `RunError` where a folder is missing or holds no such result, and for one of another format.
+    Results that are given as such, or in a grid, are among them. Unfinished work and manifests of
+    other programs are passed over; a copy counts once. Raises `RunError` for what is missing, of
+    another kind or of another format.
     """
     kinds = (kind,) if isinstance(kind, str) else kind
     results: dict[object, Result] = {}
-    for root in map(Path, [paths] if isinstance(paths, (str, Path)) else paths):
+    for source in listed(paths):
+        if isinstance(source, Tabular):
+            results |= {id(result): result for result in source.results}
+            if other := [it.kind for it in source.results if kinds and it.kind not in kinds]:
+                raise RunError(f"a {other[0]} is given; expected {' or '.join(kinds or ())}")
+            continue
+        root = Path(source)
         if not root.exists():
             raise RunError(f"{root}: no such folder")
         finished = [folder for folder in result_folders(root) if _is_of(folder, kinds)]
         if not finished:
             what = "result" if kinds is None else " or ".join(kinds)
             raise RunError(f"{root}: no finished {what} at or under this folder")
-        for folder in finished:
-            result = load(folder)
+        for folder, result in zip(finished, _load_each(finished), strict=True):
             results.setdefault((read_manifest(folder).folder(Path()), result.content_hash), result)
     return list(results.values())
 

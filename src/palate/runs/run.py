@@ -1,20 +1,22 @@
-"""A finished run: its summary and its verdicts."""
+"""A finished run: its summary, its verdicts, and the noise in them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, cast
+from typing import ClassVar, Literal, cast
+
+import numpy as np
 
 from palate.errors import RunError, writing
 from palate.files import write_whole
-from palate.metrics.noise import NoisyVerdicts
+from palate.metrics.arrays import FloatArray
+from palate.metrics.noise import NoisyVerdicts, are_replies, error_sd
 from palate.runs.manifest import read_manifest
-from palate.runs.noise import noisy_verdicts
-from palate.runs.result import Result, each_row, load_all, read_content
+from palate.runs.result import Result, ResultSource, each_row, load_all, read_content
 from palate.runs.row import VerdictRow
-from palate.runs.summary import Summary
+from palate.runs.summary import Noise, Summary
 from palate.runs.verdicts import Verdicts
 
 AGAIN = "again.jsonl"
@@ -29,6 +31,7 @@ class Run(Result):
 
     kind: ClassVar[str] = "run"
     content_type, row_type = Summary, VerdictRow
+    beside = (AGAIN, UNDECIDED)
     summary: Summary
     verdicts: Verdicts
     folder: Path | None = None
@@ -97,6 +100,53 @@ class Run(Result):
         return cls(summary, verdicts, folder, again=again, undecided=undecided)
 
 
-def load_runs(paths: Path | str | Iterable[Path | str]) -> list[Run]:
+def load_runs(paths: ResultSource | Iterable[ResultSource]) -> list[Run]:
     """Return every finished run at or under these folders; raises as `load_all`."""
     return cast("list[Run]", load_all(paths, Run.kind))
+
+
+def noisy_verdicts(verdicts: Verdicts, again: Verdicts, kind: str) -> NoisyVerdicts:
+    """Return a run's verdicts with what some of them became the second time, matched by id."""
+    place = {name: k for k, name in enumerate(again.ids)}
+    at = np.array([place.get(name, -1) for name in verdicts.ids], dtype=np.int64)
+    twice = at >= 0
+    twice[twice] = ~np.isnan(again.values[at[twice]]) & ~np.isnan(verdicts.values[twice])
+    first, second = verdicts.take(twice), again.take(at[twice])
+    errors = (first.votes - second.votes).ravel() if twice.any() else np.zeros(0)
+    replies = not verdicts.shared and are_replies(errors)
+    known: FloatArray | None = None
+    if kind == "rounding":
+        known = np.full(len(verdicts), np.nan)
+        known[twice] = second.values
+    return NoisyVerdicts(
+        verdicts.values,
+        verdicts.votes,
+        None if replies else error_sd(errors) or 0.0,
+        n=int(twice.sum()),
+        changed=int(np.count_nonzero(np.sign(first.values - 0.5) != np.sign(second.values - 0.5))),
+        shares=verdicts.shared,
+        known=known,
+    )
+
+
+def noise_of(
+    verdicts: Verdicts,
+    again: Verdicts,
+    kind: Literal["rounding", "asking again"],
+    dtype: str | None = None,
+) -> Noise:
+    """Return what a summary tells of rows that were computed twice."""
+    noisy = noisy_verdicts(verdicts, again, kind)
+    if not noisy.n:
+        return Noise(kind=kind, dtype=dtype, note="no row was scored both times")
+    place = {name: k for k, name in enumerate(verdicts.ids)}
+    first = verdicts.take([place[name] for name in again.ids])
+    sd = error_sd(first.votes.mean(axis=1) - again.votes.mean(axis=1))
+    return Noise(
+        kind=kind,
+        dtype=dtype,
+        rows=noisy.n,
+        sd=None if noisy.sd is None else sd,
+        flips_seen=noisy.changed,
+        expected_flips=float(np.nansum(noisy.flips())),
+    )

@@ -1,13 +1,48 @@
-"""Records of runs, gains and tests, as printed and put into JSON. No NaN, null where none."""
+"""Figures of runs, as printed and put into JSON; no NaN. Where p is corrected."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from collections.abc import Hashable, Sequence
+from typing import Any, ClassVar, Literal, TypeVar
 
-from palate.metrics import Estimate
+from pydantic import SerializerFunctionWrapHandler, model_serializer
+
+from palate.metrics import Estimate, holm
 from palate.metrics.alarms import Alarm
 from palate.records import Record
-from palate.runs.noise import Noise, WhereGiven
+
+R = TypeVar("R", bound=Record)
+
+
+class WhereGiven(Record):
+    """A record of which some fields are written only where they hold something."""
+
+    where_given: ClassVar[frozenset[str]]
+
+    @model_serializer(mode="wrap")
+    def _without_the_rest(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields: dict[str, Any] = written(self)
+        empty = {name for name in self.where_given if fields.get(name) in (None, (), [])}
+        return {name: value for name, value in fields.items() if name not in empty}
+
+
+class Noise(Record):
+    """Rows of a run that were computed twice, and what that says of all of its rows."""
+
+    kind: Literal["rounding", "asking again"]
+    """Computed in float32 beside half precision, or asked of an endpoint once more."""
+    dtype: str | None = None
+    """The half precision: `bfloat16` or `float16`."""
+    rows: int = 0
+    """Rows scored both times; 0 where that was not asked for or could not be done."""
+    sd: float | None = None
+    """Standard deviation of a margin's error; None where replies change or do not."""
+    flips_seen: int = 0
+    """Rows of them whose verdict differs."""
+    expected_flips: float | None = None
+    """Verdicts expected to differ among all scored rows; docs/statistics.md has the formula."""
+    note: str | None = None
+    """Why nothing was computed twice."""
 
 
 class ReportedEstimate(Record):
@@ -154,3 +189,129 @@ class Test(WhereGiven):
     def better(self) -> str:
         """The scorer with the higher figure."""
         return (self.a if (self.value or 0) > 0 else self.b).scorer
+
+
+class SubgroupEstimate(Record):
+    """One group of rows."""
+
+    name: str
+    accuracy: ReportedEstimate
+    n_pairs: int
+    n_users: int
+    under_10_users: bool
+    """True under ten users: the interval is unreliable, and no gap counts the subgroup."""
+    worst_decile: dict[str, float | None]
+    """Mean of the group's lowest tenth of users, raw and shrunk."""
+
+
+class SubgroupGap(Record):
+    """The difference in accuracy of two groups, a − b, clustered by user and question."""
+
+    a: str
+    b: str
+    value: float
+    low: float | None
+    high: float | None
+    n: int
+    n_users: int
+    p: float | None
+    p_holm: float | None
+    n_tested: int
+    """Gaps that Holm's correction was taken over."""
+    note: str | None = None
+    """Why there is no interval."""
+
+
+class SubgroupReport(Record):
+    """One run by groups of its rows; on mirrored couples a note and no figures."""
+
+    benchmark: str
+    scorer: str
+    context: str
+    oracle: bool = False
+    by: str
+    """`subset`, `category`, `month` or `trait:NAME`."""
+    groups: tuple[SubgroupEstimate, ...] = ()
+    """By name."""
+    n_unlabelled: int = 0
+    """Rows that name no group."""
+    largest_gap: SubgroupGap | None = None
+    """Between groups of ten users or more."""
+    worst_decile: dict[str, float | None] | None = None
+    """Over all users of the run."""
+    users_harmed: ReportedEstimate | None = None
+    """Share of users whose accuracy is lower than with nothing shown, by a normal model of true
+    differences; n counts users of two rows or more, on different questions where shared."""
+    note: str | None = None
+
+
+class RatingBaseline(Record):
+    """A prediction of ratings that reads no response, and how much lower the scorer's error is."""
+
+    name: str
+    """`user mean` or `global mean`."""
+    rating_error: ReportedEstimate
+    error_reduction: ReportedEstimate
+    """error of the baseline − error of the scorer; positive where the scorer is better."""
+    p: float | None
+    p_holm: float | None = None
+
+
+class RatingReport(Record):
+    """One run against the ratings of its users; figures are means over users."""
+
+    benchmark: str
+    scorer: str
+    context: str
+    oracle: bool = False
+    n_ratings: int
+    """Distinct (question, response, user) with a rating and a score; the n of `rating_error`."""
+    n_users: int
+    n_unrated: int
+    """Rows without any rating."""
+    n_undecided: int = 0
+    """Undecided rows in no figure: they are not rated, or were not scored for their ratings."""
+    n_unscored: int
+    """Distinct rated responses without a score."""
+    n_users_too_few: int
+    """Users left out of the correlations: under three distinct ratings."""
+    n_users_single: int
+    """Users left out of the errors: a single rating, so nothing to predict it from."""
+    scale: tuple[float, float] | None = None
+    """Lowest and highest rating given, taken for the scale where rows name none; else null."""
+    spearman: ReportedEstimate
+    """n counts users."""
+    kendall: ReportedEstimate
+    """τ-b."""
+    rating_error: ReportedEstimate
+    """Mean |predicted − given| on [0, 1] after each user's cross-fitted isotonic calibration."""
+    baselines: tuple[RatingBaseline, ...] = ()
+    note: str | None = None
+
+
+def holm_within(families: Sequence[Hashable], p: Sequence[float | None]) -> list[float | None]:
+    """Return each test's p, Holm-corrected over its family; None for one of the family None.
+
+    >>> holm_within(["a", "b", "a", None], [0.01, 0.04, 0.03, 0.001])
+    [0.02, 0.04, 0.03, None]
+    """
+    corrected = {
+        family: iter(holm([one for one, of in zip(p, families, strict=True) if of == family]))
+        for family in {*families} - {None}
+    }
+    return [None if family is None else next(corrected[family]) for family in families]
+
+
+def with_holm(
+    records: Sequence[R],
+    p: Sequence[float | None],
+    families: Sequence[Hashable] | None = None,
+    *,
+    into: str = "p_holm",
+) -> list[R]:
+    """Return records with their corrected p; without `families` all are of one."""
+    corrected = holm_within([""] * len(p) if families is None else families, p)
+    return [
+        record.model_copy(update={into: value})
+        for record, value in zip(records, corrected, strict=True)
+    ]

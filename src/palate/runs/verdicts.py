@@ -17,9 +17,7 @@ from palate.metrics import Clusters
 from palate.metrics.clusters import compact
 from palate.records import Lazy, Outcome
 from palate.records.dates import instant_of
-from palate.runs.name_codes import NameCodes
-from palate.runs.rated import RatedColumns
-from palate.runs.row import VerdictRow
+from palate.runs.row import NameCodes, RatedColumns, VerdictRow
 from palate.seeding import canonical_json
 
 OUTCOMES = tuple(Outcome)
@@ -208,6 +206,14 @@ class Verdicts:
     def mirrored(self) -> bool:
         """True where every row stands in a couple."""
         return len(self) > 0 and 2 * len(self.couples) == len(self)
+
+    @property
+    def exact(self) -> bool:
+        """True where the rows of each couple hold the same texts: what ignores users gets ½."""
+        a, b = self.couples.T
+        one = self._questions[a] == self._questions[b]
+        both = (self._chosen[a] == self._rejected[b]) & (self._rejected[a] == self._chosen[b])
+        return bool((one & both).all())
 
     @property
     def unscored_reasons(self) -> dict[str, int]:

@@ -43,7 +43,6 @@ class Longest:
     sign = 1.0
 
     def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
-        del settings
         spec.refuse_reference()
         spec.only(())
         self.info = ScorerInfo(fingerprint=digest("length", self.sign), exact=True)

@@ -10,16 +10,15 @@ from palate.engines import TokenSpan
 from palate.errors import ModelError
 from palate.guidance import PrefixGuide
 from palate.prompts import prompt_hash, render
-from palate.records import Encoded, Prepared, Scores, Settings, Slate, prepared_slates, unpacked
-from palate.scorers.causal import LocalText
+from palate.records import Message, Prepared, Scores, Settings, Slate, prepared_slates, unpacked
 from palate.scorers.guiding import StateGuide
+from palate.scorers.local_text import LocalText
 from palate.session import Session
 from palate.specs import Reference, Spec
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-EXAMPLE = "classifier:./models/my-rm"
 Ids = Sequence[int]
 
 
@@ -36,7 +35,7 @@ class Classifier:
     def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
         spec.only({"head", "protocol"})
         self.spec = str(spec)
-        reference = Reference.parse(spec.need_reference(EXAMPLE))
+        reference = Reference.parse(spec.need_reference("classifier:./models/my-rm"))
         self.local = LocalText(reference, "classifier", session, settings)
         self.output = spec.number("head", 0) if "head" in spec.options else None
         self.info = self.local.info(
@@ -61,54 +60,48 @@ class Classifier:
     @cached_property
     def _own_logits(self) -> list[float]:
         # Of one conversation; a configuration's `num_labels` need not be their number.
-        ((_, logits),) = self.local.model.pooled([self._encoded(_HELLO)[0]])
+        ((_, logits),) = self.local.model.pooled([self._hello])
         return [float(value) for value in logits]
 
     def prepare(self, slate: Slate, dropped: int | None = None) -> Prepared:
         """Cut what is shown to the model's window."""
-        return self.local.fit(
-            slate, lambda cut: [Encoded(ids) for ids in self._encoded(cut)], dropped=dropped
-        )
+        return self.local.fit(slate, self.local.conversations, dropped=dropped)
 
     def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
         """Yield rewards; a slate's candidates share their prompt's cache."""
         return self.score_prepared(prepared_slates(self, slates))
 
     def score_prepared(self, prepared: Sequence[Prepared]) -> Iterator[tuple[int, Scores]]:
-        """Yield rewards, as `score`."""
-        encoded = (
-            [it.ids for it in unpacked(read.inputs)] or self._encoded(read.slate)
+        """Yield what `score` does."""
+        groups = (
+            [ids for ids, _ in unpacked(read.inputs)] or self._encoded(read.slate)
             for read in prepared
         )
-        return self.local.scores(encoded, len, self._rewards)
+        return self.local.scores(groups, len, self._rewards)
 
     def score_rendered(self, texts: Sequence[str]) -> Scores:
         """Return rewards of conversations that the model's chat template has rendered already."""
-        ids = [self.local.template.rendered(text, self._encoded(_HELLO)[0]) for text in texts]
-        values: list[float | None] = []
-        reasons: list[str | None] = []
-        for _, scores in sorted(
-            self.local.scores([[each] for each in ids], len, self._rewards), key=lambda it: it[0]
-        ):
-            values += scores.values
-            reasons.append(scores.reason(0))
-        return Scores(values=tuple(values), reasons=tuple(reasons))
+        ids = [self.local.template.rendered(text, self._hello) for text in texts]
+        scores = dict(self.local.scores([[text] for text in ids], len, self._rewards))
+        in_order = [scores[k] for k in range(len(texts))]
+        values = [text.values[0] for text in in_order]
+        return Scores.of(values, (text.reason(0) for text in in_order))
 
     def _rewards(self, groups: Iterable[Sequence[Ids]]) -> Iterator[tuple[int, list[float]]]:
         if self._reads_one_token:
             yield from self._read_off(groups)
             return
         for k, group in enumerate(groups):  # such as encoders
-            found = dict(self.local.model.pooled(group))
-            yield k, [float(found[j][self._head]) for j in range(len(group))]
+            pooled = dict(self.local.model.pooled(group))
+            yield k, [float(pooled[j][self._head]) for j in range(len(group))]
 
     def _read_off(self, groups: Iterable[Sequence[Ids]]) -> Iterator[tuple[int, list[float]]]:
         weight, bias = self._linear()
-        wanted = ([self._wanted(ids) for ids in group] for group in groups)
-        for k, found in self.local.model.read(wanted, lambda hidden, _: hidden.float() @ weight):
-            yield k, [float(value[0]) + bias for value in found]
+        wanted = ([self._span(ids) for ids in group] for group in groups)
+        for k, values in self.local.model.read(wanted, lambda hidden, _: hidden.float() @ weight):
+            yield k, [float(value[0]) + bias for value in values]
 
-    def _wanted(self, ids: Ids) -> TokenSpan:
+    def _span(self, ids: Ids) -> TokenSpan:
         read = self.read_position(ids)
         return TokenSpan(ids, read, read + 1)
 
@@ -117,12 +110,12 @@ class Classifier:
         # Asked of the model itself: is its reward what a linear head makes of that one token?
         model = self.local.model
         linear = getattr(model.model, "score", None)
-        own, width = self._own_logits[self._head], len(self._own_logits)
+        pooled, width = self._own_logits[self._head], len(self._own_logits)
         if not isinstance(linear, model.torch.nn.Linear) or linear.out_features != width:
             return False
-        ((_, (read,)),) = self._read_off([[self._encoded(_HELLO)[0]]])
+        ((_, (read,)),) = self._read_off([[self._hello]])
         tolerance = 1e-3 if model.dtype == model.torch.float32 else 0.05
-        return abs(read - own) <= tolerance * (1 + abs(read))
+        return abs(read - pooled) <= tolerance * (1 + abs(read))
 
     def prefix_guide(self) -> PrefixGuide | None:
         """Return the reward of what is written so far; None for a model that pools itself."""
@@ -131,7 +124,6 @@ class Classifier:
         return StateGuide(self.local.reader, lambda: self.local.model, self.read_position, self._of)
 
     def _of(self, outputs: Tensor, slates: Sequence[Slate]) -> Tensor:
-        del slates
         weight, bias = self._linear()
         return outputs.float() @ weight + bias
 
@@ -140,15 +132,14 @@ class Classifier:
         bias = 0.0 if linear.bias is None else float(linear.bias[self._head])
         return linear.weight[self._head].float(), bias
 
-    def read_position(self, ids: Sequence[int]) -> int:
+    def read_position(self, ids: Ids) -> int:
         """Return the position of the token the head reads."""
         pad = self.local.reader.config.pad_token_id
         return next((k for k in range(len(ids) - 1, -1, -1) if ids[k] != pad), len(ids) - 1)
 
     def notes(self) -> tuple[str, ...]:
         """Say so where the head does not read the last token, or batches are padded."""
-        ids = self._encoded(_HELLO)[0]
-        notes = self.local.notes()
+        ids, notes = self._hello, self.local.notes()
         if self.read_position(ids) == len(ids) - 1:
             return notes
         return (
@@ -163,10 +154,10 @@ class Classifier:
         return [self.local.template.closed_text(messages, text) for text in cut.candidates]
 
     def _encoded(self, slate: Slate) -> list[Ids]:
-        messages = render(slate.question, slate.shown)
-        return [self.local.template.conversation(messages, text) for text in slate.candidates]
+        return [ids for ids, _ in self.local.conversations(slate)]
 
-
-_HELLO = Slate.model_validate(
-    {"question": [{"role": "user", "content": "Hello?"}], "candidates": ["Hello!", "No."]}
-)
+    @property
+    def _hello(self) -> Ids:
+        # One conversation, of which questions are asked that concern all of them.
+        messages = (Message(role="user", content="Hello?"),)
+        return self.local.template.conversation(messages, "Hello!")

@@ -11,8 +11,7 @@ from palate.errors import ModelError, UsageError
 from palate.guidance import Reading
 from palate.prompts import render
 from palate.records import Encoded, Message, Slate
-from palate.scorers.causal import LocalText
-from palate.scorers.fitting import fit_slate
+from palate.scorers.local_text import LocalText, fit_slate
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -72,12 +71,12 @@ class LanguageModelGuide:
     def in_place(self) -> Iterator[None]:
         """Keep the models loaded, and tokens of users in place."""
         with ExitStack() as stack:
-            there: set[int] = set()
+            entered: set[int] = set()
             for term in self.terms:
                 model = id(term.model.local.model)
-                if model not in there:  # the first's users are known to all that share its model
+                if model not in entered:  # the first's users are known to all that share its model
                     stack.enter_context(term.model.in_place())
-                    there.add(model)
+                    entered.add(model)
             yield
 
 
@@ -93,17 +92,9 @@ class StateGuide:
         prepare: Callable[[Slate], object] = lambda slate: None,
     ) -> None:
         self.readers: tuple[Reader, ...] = (reader,)
-        self._load, self._read_position, self._rewards = load, read_position, rewards
-        self._prepare = prepare
+        self.read_position, self.rewards = read_position, rewards
+        self._load, self._prepare = load, prepare
         self.closing: Ids = closing(reader.template)
-
-    def read_position(self, ids: Ids) -> int:
-        """Return the position of the token whose state is read."""
-        return self._read_position(ids)
-
-    def rewards(self, outputs: Tensor, slates: Sequence[Slate]) -> Tensor:
-        """Return the rewards (rows × k, float32) of states (rows × k × width)."""
-        return self._rewards(outputs, slates)
 
     @property
     def models(self) -> tuple[LocalModel, ...]:

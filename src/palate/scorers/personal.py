@@ -10,15 +10,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate.embeddings import Features, HiddenStates, Item, items_of
-from palate.errors import SpecError, UsageError
+from palate.errors import UsageError
 from palate.guidance import PrefixGuide
-from palate.learning.personal import PersonalModel, UserStates, take
+from palate.learning import PersonalModel, UserStates, take
 from palate.models import import_torch
 from palate.prompts import render
-from palate.records import Choice, ScorerInfo, Scores, Settings, Slate
+from palate.records import (
+    MOST_STRANGERS,
+    NO_STRANGER,
+    Choice,
+    Judgement,
+    ScorerInfo,
+    Scores,
+    Settings,
+    Slate,
+)
 from palate.scorers.guiding import StateGuide
 from palate.scorers.state_options import OPTIONS, StatefulScorer
-from palate.seeding import digest
+from palate.seeding import digest, shuffled
 from palate.session import Session
 from palate.specs import Reference, Spec
 
@@ -30,6 +39,10 @@ AT_ONCE = 2048
 """Slates whose vectors are in memory together."""
 READ_AT_ONCE = 128
 """Responses that a language model reads before their scores are told."""
+VOTERS = MOST_STRANGERS
+"""Third users who vote on a row, at most."""
+EXCLUDED = 2
+"""Users who may be no third users of a row: its own and, in a couple, its mirror user."""
 
 
 class ResponseVectors(NamedTuple):
@@ -49,7 +62,7 @@ class Personal(StatefulScorer[UserStates]):
     Scores each response by its vector and the user's state.
 
     `?state=own` (the default) reads the user's own state, `prior` that of a user of whom nothing is
-    known; `stranger` is a judge, `third_users.ThirdUsers`. States come from `?users=FILE`, or from
+    known; `stranger` is a judge, `ThirdUsers`. States come from `?users=FILE`, or from
     the choices that the benchmark's users made earlier, of which `?shots=k` draws k per user,
     `?repeat=r` other ones.
     With `?minus=prior` the prior's score is taken off: how much more this user likes a response
@@ -60,10 +73,15 @@ class Personal(StatefulScorer[UserStates]):
         self, spec: Spec, session: Session, settings: Settings, trained: PersonalModel | None = None
     ) -> None:
         if "draws" in spec.options:
-            raise SpecError(f"spec {str(spec)!r}: all third users vote; draws is for p-dpo")
+            raise spec.error("all third users vote; draws is for p-dpo")
         spec.only(OPTIONS - {"draws"})
-        self.trained = trained if trained is not None else _loaded(spec)
-        self.features: Features = self.trained.features(session, settings)
+        if trained is None:
+            reference = Reference.parse(spec.need_reference(EXAMPLE))
+            if reference.place != "folder":
+                raise UsageError(f"{spec}: name a folder that palate train made, as in {EXAMPLE}")
+            trained = PersonalModel.load(Path(reference.name).expanduser())
+        self.trained = trained
+        self.features: Features = trained.features(session, settings)
         super().__init__(spec, session, settings)
         self._every: dict[str, np.ndarray] | None = None
         if self.wanted.users is not None:
@@ -97,21 +115,16 @@ class Personal(StatefulScorer[UserStates]):
     def info(self) -> ScorerInfo:
         """What the numbers depend on: model, vectors, whose state, and the states."""
         states = self.users.content if self.users is not None else None
+        trained, model = self.trained.fingerprint, self.trained.model
+        read = self.features.fingerprint, self.state, states, self.minus
         return ScorerInfo(
-            fingerprint=digest(
-                "personal",
-                self.trained.fingerprint,
-                self.features.fingerprint,
-                self.state,
-                states,
-                self.minus,
-            ),
-            exact=self.features.exact and getattr(self.trained.model, "exact", False),
+            fingerprint=digest("personal", trained, *read),
+            exact=self.features.exact and getattr(model, "exact", False),
             needs_user=True,
-            log_odds=self.trained.model.log_odds and not self.minus,
+            log_odds=model.log_odds and not self.minus,
             details={
-                "method": self.trained.model.method,
-                "model": self.trained.fingerprint,
+                "method": model.method,
+                "model": trained,
                 "embedders": list(self.trained.embedders),
                 "states": states,
             },
@@ -123,18 +136,18 @@ class Personal(StatefulScorer[UserStates]):
         if not self.features.exact and slates:
             step = max(1, READ_AT_ONCE // max(len(slate.candidates) for slate in slates))
         for first in range(0, len(slates), step):
-            some = list(enumerate(slates[first : first + step], first))
-            sizes = {len(slate.candidates) for _, slate in some}
-            for size in sorted(sizes):
-                yield from self._of_size([it for it in some if len(it[1].candidates) == size], size)
+            by_size: dict[int, dict[int, Slate]] = {}
+            for k, slate in enumerate(slates[first : first + step], first):
+                by_size.setdefault(len(slate.candidates), {})[k] = slate
+            for size in sorted(by_size):
+                yield from self._of_size(by_size[size], size)
 
     def prefix_guide(self) -> PrefixGuide | None:
         """Return the reward of what is written so far; None unless it reads last-token states."""
-        if len(self.features.sources) != 1 or not isinstance(
-            self.features.sources[0], HiddenStates
-        ):
+        sources = self.features.sources
+        states = sources[0] if len(sources) == 1 else None
+        if not isinstance(states, HiddenStates):
             return None
-        states = self.features.sources[0]
         return StateGuide(
             states.reader,
             lambda: states.model,
@@ -144,33 +157,27 @@ class Personal(StatefulScorer[UserStates]):
         )
 
     def _of_states(self, outputs: Tensor, slates: Sequence[Slate]) -> Tensor:
-        torch = import_torch()
-        read = ResponseVectors(
-            outputs.float().cpu().numpy(),
-            self._questions(slates),
-            np.ones(outputs.shape[:2], dtype=np.bool_),
-        )
-        rewards = self.scores(read, [slate.user for slate in slates])
-        made: Tensor = torch.from_numpy(rewards.astype(np.float32)).to(outputs.device)
+        usable = np.ones(outputs.shape[:2], dtype=np.bool_)
+        read = ResponseVectors(outputs.float().cpu().numpy(), self._questions(slates), usable)
+        rewards = self.scores(read, [slate.user for slate in slates]).astype(np.float32)
+        made: Tensor = import_torch().from_numpy(rewards).to(outputs.device)
         return made
 
     def _questions(self, slates: Sequence[Slate]) -> NDArray[np.float32] | None:
         if not self.trained.model.needs_prompts:
             return None
-        return self.features.prompts([Item(render(it.question, it.shown), "") for it in slates])
+        items = [Item(render(slate.question, slate.shown), "") for slate in slates]
+        return self.features.prompts(items)
 
     def notes(self) -> tuple[str, ...]:
         """Say how large a state is, and what loading the embedders gave rise to."""
         notes = self.features.notes
         if self.users is None or self.state == "prior":
             return notes
-        each = self.users.bytes_each
-        lost = self.users.n_too_long
+        size, lost = self.users.bytes_each, self.users.n_too_long
         too_long = f"; {lost:,} choices have no vector ({self.features.lacking})" if lost else ""
-        return (
-            f"{self.trained.model.method}: {each:,.0f} bytes of state per user{too_long}",
-            *notes,
-        )
+        method = self.trained.model.method
+        return (f"{method}: {size:,.0f} bytes of state per user{too_long}", *notes)
 
     def _learnt(self, choices: Mapping[str, Sequence[Choice]]) -> UserStates:
         return self.trained.adapt(self.shots(choices), self.features)
@@ -181,25 +188,21 @@ class Personal(StatefulScorer[UserStates]):
         copy._every = None
         return copy
 
-    def _of_size(
-        self, some: Sequence[tuple[int, Slate]], size: int
-    ) -> Iterator[tuple[int, Scores]]:
-        read = self.vectors([slate for _, slate in some], size)
-        found = self.scores(read, [slate.user for _, slate in some])
-        for (k, _), values, fits in zip(some, found.tolist(), read.usable.tolist(), strict=True):
-            few = tuple(v if ok else None for v, ok in zip(values, fits, strict=True))
-            why = self.features.lacking
-            yield k, Scores(values=few, reasons=tuple(None if ok else why for ok in fits))
+    def _of_size(self, slates: Mapping[int, Slate], size: int) -> Iterator[tuple[int, Scores]]:
+        read, why = self.vectors([*slates.values()], size), self.features.lacking
+        scores = self.scores(read, [slate.user for slate in slates.values()]).tolist()
+        for k, row, usable in zip(slates, scores, read.usable.tolist(), strict=True):
+            values = [v if fits else None for v, fits in zip(row, usable, strict=True)]
+            reasons = [None if fits else why for fits in usable]
+            yield k, Scores.of(values, reasons)
 
     def vectors(self, slates: Sequence[Slate], size: int) -> ResponseVectors:
         """Return the vectors of slates of `size` candidates."""
         items = [item for slate in slates for item in items_of(slate)]
         table = self.features.table(items).reshape(len(slates), size, self.features.width)
-        questions = None
+        questions, usable = None, np.isfinite(table.sum(axis=2))
         if self.trained.model.needs_prompts:
             questions = self.features.prompts([items[k] for k in range(0, len(items), size)])
-        usable = np.isfinite(table.sum(axis=2))
-        if questions is not None:
             usable &= np.isfinite(questions.sum(axis=1))[:, None]
             questions = np.nan_to_num(questions)
         return ResponseVectors(np.nan_to_num(table), questions, usable)
@@ -207,11 +210,11 @@ class Personal(StatefulScorer[UserStates]):
     def scores(self, read: ResponseVectors, users: Sequence[str | None]) -> NDArray[np.float64]:
         """Return scores (slates × candidates) by a user's state each; NaN without a vector."""
         states = self._states([self._place(user) for user in users])
-        found = self.trained.score(states, read.table, read.questions)
+        scores = self.trained.score(states, read.table, read.questions)
         if self.minus:
             prior = self._states([0] * len(users))
-            found = found - self.trained.score(prior, read.table, read.questions)
-        return np.where(read.usable, found, np.nan)
+            scores = scores - self.trained.score(prior, read.table, read.questions)
+        return np.where(read.usable, scores, np.nan)
 
     def _place(self, user: str | None) -> int:
         # 0 is the prior, n + 1 the n-th user.
@@ -239,8 +242,124 @@ class Personal(StatefulScorer[UserStates]):
         self.features = self.trained.features(self.session, self.settings)
 
 
-def _loaded(spec: Spec) -> PersonalModel:
-    reference = Reference.parse(spec.need_reference(EXAMPLE))
-    if reference.place != "folder":
-        raise UsageError(f"{spec}: name a folder that palate train made, as in {EXAMPLE}")
-    return PersonalModel.load(Path(reference.name).expanduser())
+class ThirdUsers:
+    """Judges a pair by the votes of all third users: `personal:DIR?state=stranger`.
+
+    A third user is any user with a state except those whose keys the slate excludes: the row's own
+    and, in a mirrored couple, its mirror user. With v third users and votes 1, ½, 0 for the first
+    response, as a user's score of it is higher, equal or lower in float32,
+
+        margin = share of votes for the first − share for the second.
+
+    A mean of states or of margins would be the prior, and on couples the own state turned round.
+    Where there are more than 256 other users, a seeded choice of 256 votes. The options are those
+    of `Personal`; `?minus=prior` takes the prior's score off each user's.
+    """
+
+    state = "stranger"
+
+    def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
+        self.personal = Personal(spec, session, settings)
+        self.seed = settings.seed
+
+    @property
+    def wants_choices(self) -> bool:
+        """True until it knows any user's state."""
+        return self.personal.wants_choices
+
+    @property
+    def known(self) -> Sequence[str]:
+        """Keys of the users with a state who may be third users, sorted."""
+        return self.personal.known
+
+    def adapted(self, history: Mapping[str, Sequence[Choice]]) -> ThirdUsers:
+        """Return this judge with a state for each user (id → their earlier choices)."""
+        return self._with(self.personal.adapted(history))
+
+    def like(self, other: ThirdUsers) -> ThirdUsers:
+        """Return this judge with the states of another of the same spec, as they were learnt."""
+        return self._with(self.personal.like(other.personal))
+
+    def join(self, choices: Mapping[str, Sequence[Choice]]) -> ThirdUsers:
+        """Return this judge with these users added; they do not vote."""
+        return self._with(self.personal.join(choices))
+
+    @property
+    def info(self) -> ScorerInfo:
+        """What the numbers depend on: the model, the states, and whose are drawn."""
+        info = self.personal.info
+        changed = {
+            "fingerprint": digest("third users", info.fingerprint, self.seed),
+            "log_odds": False,
+            "pairs_only": True,
+            "votes": True,
+        }
+        return info.model_copy(update=changed)
+
+    def notes(self) -> tuple[str, ...]:
+        """Say how large a state is, and how many vote."""
+        voters = min(VOTERS, len(self.known))
+        return (*self.personal.notes(), f"{voters:,} users' states vote, third users of each row")
+
+    def judge(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Judgement]]:
+        """Yield the difference of the two shares of votes; unscored where nobody can vote."""
+        voters = shuffled(self.known, "voters", self.seed)[: VOTERS + EXCLUDED]
+        step = AT_ONCE if self.personal.features.exact else READ_AT_ONCE // 2
+        for first in range(0, len(slates), step):
+            yield from enumerate(self._judged(slates[first : first + step], voters), first)
+
+    def _with(self, personal: Personal) -> ThirdUsers:
+        copy = object.__new__(ThirdUsers)
+        copy.__dict__.update({**self.__dict__, "personal": personal})
+        return copy
+
+    def _judged(self, slates: Sequence[Slate], voters: Sequence[str]) -> Iterator[Judgement]:
+        for slate in slates:
+            slate.need_two()
+        read = self.personal.vectors(slates, 2)
+        users = self.personal.users
+        assert users is not None, "the judge was not adapted"
+        allowed = may_vote(slates, voters)
+        margins = np.zeros(len(slates))
+        if voters:
+            states = take(users.states, np.array([users.place[key] for key in voters]))
+            scores = self.personal.trained.score_each(
+                states, read.table, read.questions, minus_prior=self.personal.minus
+            )
+            allowed &= np.isfinite(scores).all(axis=2)
+            margins = vote(scores, allowed)
+        whole: NDArray[np.bool_] = np.asarray(read.usable.all(axis=1))
+        for margin, fits, n in zip(margins.tolist(), whole, allowed.sum(axis=0), strict=True):
+            reason = None if fits and n else NO_STRANGER if fits else "too long"
+            yield Judgement(margin=margin if reason is None else None, reason=reason)
+
+
+def may_vote(slates: Sequence[Slate], voters: Sequence[str]) -> NDArray[np.bool_]:
+    """Return who may vote on what (voters × slates): the first 256 whom the slate does not exclude.
+
+    The two rows of a couple exclude the same two, so the same users vote on both.
+    """
+    place = {key: k for k, key in enumerate(voters)}
+    allowed = np.ones((len(voters), len(slates)), dtype=np.bool_)
+    for k, slate in enumerate(slates):
+        barred = [place[key] for key in slate.excluded if key in place]
+        allowed[barred, k] = False
+    return np.asarray(allowed & (np.cumsum(allowed, axis=0) <= VOTERS))
+
+
+def vote(scores: NDArray[np.float64], allowed: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return each slate's share of votes for the first response less that for the second.
+
+    Args:
+        scores: of every user on both responses, shape (users, slates, 2); compared as float32.
+        allowed: whose vote counts, shape (users, slates); 0 comes out where nobody's does.
+
+    Example:
+        >>> scores = np.array([[[2.0, 1.0]], [[1.0, 3.0]], [[1.0, 1.0]], [[5.0, 1.0]]])
+        >>> vote(scores, np.ones((4, 1), dtype=bool)).tolist()
+        [0.25]
+    """
+    with np.errstate(over="ignore"):
+        first, second = np.moveaxis(scores.astype(np.float32), 2, 0)
+    votes = ((first > second).astype(np.int64) - (first < second)) * allowed
+    return np.asarray(votes.sum(axis=0) / np.maximum(allowed.sum(axis=0), 1))

@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, FiniteFloat
 
-from palate.data import read_file
+from palate.data import FileReading, read_file
 from palate.errors import DataError, UsageError
 from palate.records import ScorerInfo, Scores, Settings, Slate, problem_of
 from palate.seeding import digest
@@ -21,6 +21,7 @@ from palate.specs import Spec
 ROUNDING = 2.0**-6
 """How far two numbers of one response may lie apart, relative or absolute, in one order: in half
 precision padding moves them by less."""
+LISTS = {"responses", "scores", "reasons"}
 
 
 class ScoreLine(BaseModel):
@@ -44,9 +45,9 @@ class Precomputed:
     """
 
     def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
-        del session, settings
         spec.only(())
         self.file = Path(spec.need_reference("precomputed:scores.jsonl")).expanduser()
+        self._quoting = session.quoting
         self._keys: set[str] = set()
         self._contexts: dict[str, None] = {}
         self._scores: dict[str, float | str] = {}
@@ -58,7 +59,7 @@ class Precomputed:
         if self._differ:
             note += f"; {self._differ:,} came again, rounded otherwise, and the first counts"
         self.info = ScorerInfo(
-            fingerprint=digest("precomputed", content),
+            fingerprint=digest("precomputed", content, *filter(None, [self._quoting])),
             exact=True,
             notes=(note,),
             details={"reference": self.file.name, "content": content},
@@ -79,14 +80,14 @@ class Precomputed:
             missing = "response" if slate.prompt_key in self._keys else "prompt"
             places = (digest(slate.prompt_key, text) for text in slate.candidates)
             scored = [self._scores.get(place, f"{missing} not in the file") for place in places]
-            values = tuple(None if isinstance(it, str) else it for it in scored)
-            reasons = tuple(it if isinstance(it, str) else None for it in scored)
-            yield k, Scores(values=values, reasons=reasons)
+            values = [None if isinstance(score, str) else score for score in scored]
+            reasons = [score if isinstance(score, str) else None for score in scored]
+            yield k, Scores.of(values, reasons)
 
     def _read(self) -> None:
         lines: dict[tuple[str, str], int] = {}
-        lists = {"responses", "scores", "reasons"}
-        for number, row in read_file(self.file, structured=lists, errors="surrogatepass"):
+        how = FileReading(structured=LISTS, quoting=self._quoting, errors="surrogatepass")
+        for number, row in read_file(self.file, how):
             if isinstance(row, DataError):
                 raise row
             try:
@@ -109,9 +110,8 @@ class Precomputed:
         twice = []
         for text, value, reason in zip(line.responses, line.scores, reasons, strict=True):
             place = digest(line.key, text)
-            first = self._scores.setdefault(
-                place, (reason or "no score") if value is None else value
-            )
+            score = (reason or "no score") if value is None else value
+            first = self._scores.setdefault(place, score)
             if value is None:
                 continue  # a row without a stranger has the prompt of one to whom nothing is shown
             if isinstance(first, str):

@@ -7,30 +7,22 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from palate.engines.endpoints.rewards import FORMATS, Outputs, RewardInput
-from palate.engines.http import (
+from palate.engines import (
+    FORMATS,
     HttpClient,
     HttpOutcome,
     HttpRequest,
-    HttpSettings,
+    Outputs,
+    RewardInput,
+    ask_groups,
     body_of,
     canonical,
     read_endpoint,
 )
-from palate.engines.http.groups import ask_groups
 from palate.errors import ModelError, SpecError
 from palate.prompts import prompt_hash, render
-from palate.records import (
-    Encoded,
-    Message,
-    Prepared,
-    ScorerInfo,
-    Scores,
-    Settings,
-    Slate,
-    prepared_slates,
-)
-from palate.scorers.remote_text import RemoteText
+from palate.records import Message, Prepared, ScorerInfo, Scores, Settings, Slate, prepared_slates
+from palate.scorers.endpoint_text import RemoteText
 from palate.seeding import digest
 from palate.session import Session
 from palate.specs import Reference, Spec
@@ -42,7 +34,6 @@ SUSPECT = 8
 """After so many outputs that all lie between 0 and 1 the log says so: four pairs.
 
 Raw scores of a standard normal head do so in 2 of 10,000 sets."""
-PROBABILITIES = "probabilities came back where raw scores were asked"
 log = logging.getLogger(__name__)
 
 
@@ -69,40 +60,29 @@ class RewardServer:
             )
         self.canonical, self.head = canonical(spec), spec.options.get("head")
         self.batch = spec.number("batch", BATCH, least=1)
-        self.local = self._local(spec, server, session, settings)
-        self.client = HttpClient(
-            http,
-            noun="reward",
-            models="v1/models",
-            ledger=session.ledger,
-            replies=session.replies,
-        )
-        self._first_scores: list[float] = []
-        self.info = self._info(spec, server, http)
-
-    def _local(
-        self, spec: Spec, server: str, session: Session, settings: Settings
-    ) -> RemoteText | None:
+        self.local: RemoteText | None = None
         if "tokenizer" in spec.options:
             tokenizer = Reference.parse(spec.options["tokenizer"])
-            return RemoteText(tokenizer, "classifier", session, settings)
-        if self.format.takes_messages:
-            return None
-        raise SpecError(
-            f"{spec}: server={server} reads rendered text; name the model's tokenizer, as in "
-            "&tokenizer=ORG/MODEL or &tokenizer=./folder"
+            self.local = RemoteText(tokenizer, "classifier", session, settings)
+        elif not self.format.takes_messages:
+            raise SpecError(
+                f"{spec}: server={server} reads rendered text; name the model's tokenizer, as in "
+                "&tokenizer=ORG/MODEL or &tokenizer=./folder"
+            )
+        self.client = HttpClient(
+            http, noun="reward", models="v1/models", ledger=session.ledger, replies=session.replies
         )
-
-    def _info(self, spec: Spec, server: str, http: HttpSettings) -> ScorerInfo:
+        self._first_scores: list[float] = []
+        reader = None if self.local is None else self.local.reader
         details = {
             "server": server,
             "model": http.model,
             "base_url": http.base_url,
-            "tokenizer": self.local.reader.content if self.local is not None else None,
+            "tokenizer": None if reader is None else reader.content,
             "prompt": prompt_hash("about.jinja"),
-            **(self.local.reader.template_details if self.local is not None else {}),
+            **({} if reader is None else reader.template_details),
         }
-        return ScorerInfo(
+        self.info = ScorerInfo(
             fingerprint=digest("reward server", sorted(details.items()), self.head),
             details=details,
             exact=True,
@@ -115,7 +95,12 @@ class RewardServer:
         """Cut what is shown to the model's window, where a tokenizer tells it."""
         if self.local is None:
             return Prepared(slate)
-        return self.local.fit(slate, self._encoded, dropped=dropped)
+        return self.local.fit(slate, self.local.conversations, dropped=dropped)
+
+    def notes(self) -> tuple[str, ...]:
+        """Say what texts were broken, and what the server does otherwise than it was asked."""
+        broken = () if self.local is None else self.local.reader.broken_notes(self.local.since)
+        return (*broken, *self.client.notes)
 
     def prompts(self, slate: Slate) -> list[str]:
         """Return what the model reads, one text per candidate."""
@@ -129,21 +114,21 @@ class RewardServer:
         return self.score_prepared(prepared_slates(self, slates))
 
     def score_prepared(self, prepared: Sequence[Prepared]) -> Iterator[tuple[int, Scores]]:
-        """Yield a slate's scores when its last response is scored, as `score`."""
+        """Yield what `score` does."""
         step = self.batch if self.local is not None else 1
         groups = (
             [self._post(texts[first : first + step]) for first in range(0, len(texts), step)]
             for texts in map(self._texts, prepared)
         )
-        for k, outcomes in ask_groups(self.client, groups):
+        for k, outcomes in ask_groups(self.client.ask, groups):
             yield k, self._scores(outcomes, len(prepared[k].slate.candidates), step)
 
     def _post(self, texts: Sequence[RewardInput]) -> HttpRequest[list[Outputs]]:
         # A lone response in two texts goes twice: an embedding model then reads other tokens.
         sent = [*texts, *texts] if self.format.in_two and len(texts) == 1 else texts
 
-        def read(said: Any) -> list[Outputs]:
-            return self.format.read(said, sent)[: len(texts)]
+        def read(reply: Any) -> list[Outputs]:
+            return self.format.read(reply, sent)[: len(texts)]
 
         body = body_of(self.format.body(self.client.settings.model, sent))
         return HttpRequest(self.format.path, body, read, used=self.format.used)
@@ -155,15 +140,16 @@ class RewardServer:
             missing = [(None, outcome.failure)] * some
             picked += missing if outcome.value is None else map(self._pick, outcome.value)
         values, reasons = zip(*picked, strict=True)
-        return Scores(values=values, reasons=reasons, outage=any(it.outage for it in outcomes))
+        return Scores.of(values, reasons, outage=any(o.outage for o in outcomes))
 
     def _pick(self, outputs: Outputs) -> tuple[float | None, str | None]:
         name = self._name(outputs)
         numbers = list(outputs.values())
         if not all(map(math.isfinite, numbers)):
             return None, "no finite number"
-        if self.format.raw and len(numbers) > 1 and _sums_to_one(numbers):
-            return None, PROBABILITIES
+        sums_to_one = min(numbers) >= 0 and abs(sum(numbers) - 1) < 1e-6
+        if self.format.raw and len(numbers) > 1 and sums_to_one:
+            return None, "probabilities came back where raw scores were asked"
         self._suspect(*numbers)
         return outputs[name], None
 
@@ -186,41 +172,25 @@ class RewardServer:
         if not self.format.raw or len(self._first_scores) >= SUSPECT:
             return
         self._first_scores += numbers
-        if len(self._first_scores) >= SUSPECT and all(0 <= it <= 1 for it in self._first_scores):
+        n = len(self._first_scores)
+        if n >= SUSPECT and all(0 <= score <= 1 for score in self._first_scores):
             log.warning(
-                "%s: the first %d scores all lie between 0 and 1; check that the server sends raw "
-                "scores, not probabilities (docs/reward_servers.md)",
-                self.canonical,
-                len(self._first_scores),
+                f"{self.canonical}: the first {n} scores all lie between 0 and 1; check that the "
+                "server sends raw scores, not probabilities (docs/reward_servers.md)"
             )
-
-    def _encoded(self, slate: Slate) -> list[Encoded]:
-        assert self.local is not None
-        messages = render(slate.question, slate.shown)
-        conversation = self.local.template.conversation
-        return [Encoded(conversation(messages, text)) for text in slate.candidates]
 
     def _texts(self, read: Prepared) -> list[RewardInput]:
-        slate = read.slate
+        slate, local = read.slate, self.local
         messages = render(slate.question, slate.shown)
         closed = [(*messages, Message(role="assistant", content=text)) for text in slate.candidates]
-        if self.local is None:
-            return [RewardInput(each) for each in closed]
-        template = self.local.template
-        prompt = self.local.unframed(template.text(messages, generation=True))
-        texts = [
-            RewardInput(
-                each,
-                self.local.unframed(template.text(each, generation=False)),
-                prompt,
-                tuple(encoded.ids),
-            )
-            for each, encoded in zip(closed, read.inputs or self._encoded(slate), strict=True)
-        ]
-        for text in texts if self.format.in_two else ():
-            self.local.check_in_two(prompt, text.closed, text.ids)
+        if local is None:
+            return [RewardInput(messages) for messages in closed]
+        prompt = local.unframed(local.template.text(messages, generation=True))
+        texts: list[RewardInput] = []
+        encoded = read.inputs or local.conversations(slate)
+        for conversation, (ids, _) in zip(closed, encoded, strict=True):
+            text = local.unframed(local.template.text(conversation, generation=False))
+            texts.append(RewardInput(conversation, text, prompt, tuple(ids)))
+            if self.format.in_two:
+                local.check_in_two(prompt, text, ids)
         return texts
-
-
-def _sums_to_one(numbers: Sequence[float]) -> bool:
-    return min(numbers) >= 0 and abs(sum(numbers) - 1) < 1e-6

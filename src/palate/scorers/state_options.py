@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Generic, Literal, NamedTuple, Protocol, Self, TypeVar, cast
 
-from palate.errors import SpecError, UsageError
+from palate.errors import UsageError
 from palate.records import MOST_STRANGERS, Settings, user_key
 from palate.seeding import shuffled
 from palate.session import Session
@@ -55,9 +55,7 @@ class StateOptions(NamedTuple):
         if file is not None and shots is not None:
             raise UsageError(f"{spec}: shots are drawn from a benchmark's choices, not from users=")
         if "draws" in spec.options and spec.options.get("state") != "stranger":
-            raise SpecError(
-                f"spec {str(spec)!r}: draws counts strangers; it goes with state=stranger"
-            )
+            raise spec.error("draws counts strangers; it goes with state=stranger")
         return cls(
             state=cast(State, spec.choice("state", STATES, "own")),
             users=None if file is None else Path(file).expanduser(),
@@ -91,12 +89,9 @@ class StatefulScorer(Generic[Users]):
 
     def shots(self, choices: Mapping[str, Sequence[T]]) -> dict[str, Sequence[T]]:
         """Return the choices that each user's state is learnt from, by their key."""
-        of, seed = self.wanted, self.settings.seed
         keyed = {user_key(user): listed for user, listed in choices.items()}
-        return {
-            key: draw_choices(listed, of.shots, seed, of.repeat, key)
-            for key, listed in keyed.items()
-        }
+        drawn = self.wanted.shots, self.settings.seed, self.wanted.repeat
+        return {key: draw_choices(listed, *drawn, key) for key, listed in keyed.items()}
 
     def like(self, other: Any) -> Self:
         """Return this scorer with the states of another of the same spec, as they were learnt."""

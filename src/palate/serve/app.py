@@ -1,10 +1,10 @@
-"""The application: every format's routes, what they may answer, health and metrics."""
+"""The application: routes, what they may answer, health and metrics; and the server it runs in."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from fastapi import FastAPI, Request, Response
@@ -14,18 +14,13 @@ from fastapi.responses import JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException as StarletteHTTPException
 
-from palate.rewards import Reward
-from palate.serve import choices, openrlhf, score, tei, vllm
-from palate.serve.access import BearerToken
-from palate.serve.bodies import Problem
-from palate.serve.body_limit import BodyLimit
-from palate.serve.feedback import FeedbackFile
-from palate.serve.metrics import CountRequests, Metrics
-from palate.serve.queue import RewardQueue
-from palate.serve.service import RewardService, service_of
+from palate.rewards import Reward, RewardRequest
+from palate.serve import formats, score
+from palate.serve.batching import RewardQueue
+from palate.serve.server import AppServer, count_requests, limit_bodies, listen, want_token
+from palate.serve.service import Metrics, Problem, RewardService, ServeSettings, service_of
 
 MAX_BODY = 8 * 2**20
-MAX_WAITING = 1024
 REFUSALS: dict[int | str, dict[str, Any]] = {
     status: {"model": Problem, "description": text}
     for status, text in {
@@ -39,19 +34,9 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
         503: "Loading or stopping.",
     }.items()
 }
-
-
-@dataclass(frozen=True)
-class ServeSettings:
-    """What a server is told beside its reward."""
-
-    max_waiting: int = MAX_WAITING
-    """Answers that may wait for the next batch."""
-    key: str | None = None
-    """The bearer token that requests must carry."""
-    feedback: FeedbackFile | None = None
-    ends: tuple[str, ...] = ()
-    """What closes a turn, cut off OpenRLHF's queries."""
+WARM_UP_ROWS = 8
+"""So many rows are tried until one can be scored."""
+log = logging.getLogger(__name__)
 
 
 def create_app(
@@ -82,8 +67,8 @@ def create_app(
         docs_url=None,
         redoc_url=None,
     )
-    app.state.service = RewardService(queue, metrics, spec, settings.ends, settings.feedback)
-    for module in (score, openrlhf, vllm, tei, choices):
+    app.state.service = RewardService(queue, metrics, spec, settings)
+    for module in (score, formats):
         app.include_router(module.router, responses=REFUSALS)
     app.get("/healthz")(health)
     app.get("/readyz", responses={503: REFUSALS[503]})(readiness)
@@ -91,11 +76,11 @@ def create_app(
     app.exception_handler(RequestValidationError)(_invalid)
     app.exception_handler(StarletteHTTPException)(_refused)
     app.exception_handler(Exception)(_failed)
-    app.add_middleware(BodyLimit, most=MAX_BODY)
+    app.add_middleware(limit_bodies, most=MAX_BODY)
     if settings.key is not None:
-        app.add_middleware(BearerToken, key=settings.key)
+        app.add_middleware(want_token, key=settings.key)
     paths = {str(route) for route in app.openapi()["paths"]} | {"/openapi.json"}
-    app.add_middleware(CountRequests, metrics=metrics, paths=paths)
+    app.add_middleware(count_requests, requests=metrics.requests, paths=paths)
     return app
 
 
@@ -106,7 +91,7 @@ def health() -> dict[str, str]:
 
 def readiness(request: Request) -> dict[str, str]:
     """Tell whether the scorer is loaded and requests are taken."""
-    service_of(request).resolver()  # which there is only then
+    service_of(request).queue.ready()
     return {"status": "ready"}
 
 
@@ -153,3 +138,46 @@ def _named(location: Sequence[str | int]) -> str:
     for part in location:
         name += f"[{part}]" if isinstance(part, int) else f".{part}" if name else str(part)
     return name
+
+
+def run_server(
+    load: Callable[[], Reward],
+    spec: str,
+    settings: ServeSettings | None = None,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    listening: Callable[[str], None] = lambda _: None,
+) -> None:
+    """Serve a reward until SIGTERM or SIGINT, then finish what waits.
+
+    `load` builds the reward; one answer is scored before the server is ready, so that weights are
+    loaded. `listening` is called with the URL. Port 0 takes a free one. Call it in the main thread,
+    which receives signals.
+
+    Raises `UsageError` for an address that cannot be had, and what `load` and the first answer
+    raise.
+    """
+    sock = listen(host, port)
+
+    def failed() -> None:
+        server.stop()  # made below, before anything is loaded
+
+    app = create_app(lambda: warmed(load()), spec, settings, failed)
+    queue = app.state.service.queue
+    server = AppServer(app, sock, stopping=queue.stop)
+    server.run_until_told(listening)
+    if queue.error is not None:
+        raise queue.error
+
+
+def warmed(reward: Reward) -> Reward:
+    """Return the reward once it has scored an answer to a row, so that weights are loaded."""
+    users = len(reward.users)  # they are gathered before anybody waits for it
+    rows = reward.data.rows[:WARM_UP_ROWS] if reward.data is not None else ()
+    for row in rows:
+        ((value,),) = reward.values([RewardRequest(row=row.id, responses=("Hello.",))])
+        if value.value is not None:
+            break
+    log.info("ready; the data has %d users", users)
+    return reward

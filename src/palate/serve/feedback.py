@@ -6,20 +6,17 @@ import json
 import os
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any
 
 from palate.data import choice_key, choice_row, split_of
 from palate.errors import UsageError
+from palate.files import flock
 from palate.records import Message
-
-try:
-    import fcntl
-except ImportError:  # no flock on this system: the file is trusted to one process
-    fcntl = None  # type: ignore[assignment]
 
 
 class FeedbackFile:
@@ -44,12 +41,7 @@ class FeedbackFile:
             raise UsageError(f"--feedback {path}: cannot be written ({error.strerror})") from error
 
     def append(
-        self,
-        user: str,
-        question: str,
-        chosen: str,
-        rejected: str,
-        turns: Sequence[Message] = (),
+        self, user: str, question: str, chosen: str, rejected: str, turns: Sequence[Message] = ()
     ) -> Mapping[str, Any]:
         """Return the row of one choice, once it is on disk.
 
@@ -78,43 +70,32 @@ class FeedbackFile:
             new = not self.path.exists()
             # What people chose is theirs: nobody else on the machine may read it.
             file = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
-            try:
-                if fcntl is not None:
-                    fcntl.flock(file, fcntl.LOCK_EX)
+            with os.fdopen(file, "r+b", buffering=0) as stream:
+                flock(stream, wait=True)
                 _cut_to_whole_lines(file)
                 if new:
                     _sync_folder(self.path.parent)
                 yield file
-            finally:
-                os.close(file)
 
 
 def _cut_to_whole_lines(file: int) -> None:
     # A process that died while it wrote leaves part of a line, which nobody was told is there.
-    end = size = os.fstat(file).st_size
-    while end:
-        start = max(0, end - 2**16)
-        position = os.pread(file, end - start, start).rfind(b"\n")
-        if position >= 0:
-            end = start + position + 1
-            break
-        end = start
-    if end == size:
+    if not (size := os.fstat(file).st_size):
         return
-    tail = os.pread(file, size - end, end)
-    if _is_row(tail):  # a whole row, such as a person's editor leaves it
+    with mmap(file, size, access=ACCESS_READ) as content:
+        end = content.rfind(b"\n") + 1
+        tail = content[end:]
+    if not tail:
+        return
+    row = None
+    with suppress(ValueError):
+        row = json.loads(tail)
+    if isinstance(row, dict):  # a whole row, such as a person's editor leaves it
         os.write(file, b"\n")
     elif end or tail.startswith(b"{"):
         os.ftruncate(file, end)
     else:
         raise UsageError("--feedback: the file holds no rows; name another")
-
-
-def _is_row(line: bytes) -> bool:
-    try:
-        return isinstance(json.loads(line), dict)
-    except ValueError:
-        return False
 
 
 def _sync_folder(folder: Path) -> None:

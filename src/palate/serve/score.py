@@ -1,26 +1,44 @@
-"""POST /score: palate's own format, with users in the call and a reason for each missing score."""
+"""Palate's own formats: POST /score and POST /feedback.
+
+A score may be of users in the call, and a missing one has its reason; what a user chose is kept for
+`palate adapt`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal, Self
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, HTTPException, Request
 from fastapi.concurrency import run_in_threadpool
 from pydantic import ConfigDict, Field, model_validator
 
-from palate.data.rows import read_question, read_turns
+from palate.data import read_question, read_turns
 from palate.errors import DataError
 from palate.records import Choice, Message, User
 from palate.rewards import RewardRequest
-from palate.serve.batches import ItemValues
-from palate.serve.bodies import ExactBody, Name, NoIds, Text, refusal
-from palate.serve.resolving import Resolver
-from palate.serve.service import service_of
+from palate.serve.service import ExactBody, Name, NoIds, RewardService, Text, refusal, service_of
 
 router = APIRouter()
 OF_A_USER = ("user", "question", "turns", "profile", "choices", "traits")
 """What an item brings that names no row."""
+STRING = {"type": "string"}
+FROM_ROW = {
+    "required": ["row"],
+    "properties": {"row": STRING},
+    "not": {"anyOf": [{"required": [name]} for name in OF_A_USER]},
+}
+FROM_USER = {
+    "required": ["user", "question"],
+    "not": {"required": ["row"]},
+    "properties": {"user": STRING, "question": STRING},
+}
+SINGLE = {"required": ["response"], "properties": {"response": STRING}}
+SEVERAL = {"required": ["responses"], "properties": {"responses": {"minItems": 1}}}
+ITEM_SCHEMA: dict[str, Any] = {
+    "allOf": [{"oneOf": [FROM_ROW, FROM_USER]}, {"oneOf": [SINGLE, SEVERAL]}]
+}
+"""What `ScoreItem` checks between its fields, for readers of the schema."""
 
 
 class EarlierMessage(ExactBody):
@@ -51,35 +69,7 @@ class PastChoice(ExactBody):
 class ScoreItem(ExactBody):
     """Responses to a row of the data, or to a question of a user."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "allOf": [
-                {
-                    "oneOf": [
-                        {
-                            "required": ["row"],
-                            "properties": {"row": {"type": "string"}},
-                            "not": {"anyOf": [{"required": [name]} for name in OF_A_USER]},
-                        },
-                        {
-                            "required": ["user", "question"],
-                            "not": {"required": ["row"]},
-                            "properties": {
-                                "user": {"type": "string"},
-                                "question": {"type": "string"},
-                            },
-                        },
-                    ]
-                },
-                {
-                    "oneOf": [
-                        {"required": ["response"], "properties": {"response": {"type": "string"}}},
-                        {"required": ["responses"], "properties": {"responses": {"minItems": 1}}},
-                    ]
-                },
-            ]
-        }
-    )
+    model_config = ConfigDict(json_schema_extra=ITEM_SCHEMA)
     row: Name | None = None
     user: Name | None = None
     """Without profile, choices and traits the data must know the user."""
@@ -120,11 +110,6 @@ class ItemScores(ExactBody):
     scores: list[float | None]
     reasons: list[str | None]
 
-    @classmethod
-    def of(cls, values: ItemValues) -> Self:
-        """Return what is said of an item's rewards."""
-        return cls(scores=[it.value for it in values], reasons=[it.reason for it in values])
-
 
 class ScoreReply(ExactBody):
     """The scores of every item, in order."""
@@ -136,30 +121,33 @@ class ScoreReply(ExactBody):
 async def score(body: ScoreBody, request: Request) -> ScoreReply:
     """Score responses for rows of the data, or for users in the call."""
     service = service_of(request)
-    resolver = service.resolver()
+    service.queue.ready()  # else 503, whatever is wrong with the body
+
+    def read() -> list[RewardRequest]:
+        return [_requested(item, f"items[{k}]", service) for k, item in enumerate(body.items)]
+
     if all(item.row is not None for item in body.items):
-        requests = _all_requested(body.items, resolver)
+        requests = read()
     else:  # long profiles take a while, in which the server answers others
-        requests = await run_in_threadpool(_all_requested, body.items, resolver)
-    values = await service.rewards(requests, request)
-    return ScoreReply(items=[ItemScores.of(each) for each in values])
+        requests = await run_in_threadpool(read)
+    scored = [
+        ItemScores(scores=[it.value for it in values], reasons=[it.reason for it in values])
+        for values in await service.rewards(requests, request)
+    ]
+    return ScoreReply(items=scored)
 
 
-def _all_requested(items: Sequence[ScoreItem], resolver: Resolver) -> list[RewardRequest]:
-    """Return the requests of items; raises 404 and 422 naming what is wrong with which."""
-    return [_requested(item, f"items[{k}]", resolver) for k, item in enumerate(items)]
-
-
-def _requested(item: ScoreItem, field: str, resolver: Resolver) -> RewardRequest:
+def _requested(item: ScoreItem, field: str, service: RewardService) -> RewardRequest:
+    """Return the request of an item; raises 404 and 422 naming what is wrong with which."""
     if item.row is not None:
-        resolver.need_row(item.row, f"{field}.row")
+        service.need_row(item.row, f"{field}.row")
         return RewardRequest(row=item.row, responses=item.texts)
     assert item.user is not None and item.question is not None, "checked by the model"
     turns = turns_of(item.turns, f"{field}.")
     if item.profile or item.choices or item.traits:
         user = _user(item, field)
     else:
-        user = resolver.user(item.user, item.question, f"{field}.user", turns)
+        user = service.user(item.user, item.question, f"{field}.user", turns)
     return RewardRequest(question=item.question, turns=turns, user=user, responses=item.texts)
 
 
@@ -192,13 +180,47 @@ def _user(item: ScoreItem, field: str) -> User:
         raise refusal(f"{field}.{named}", error.problem) from error
     choices = tuple(
         Choice(
-            question=it.question,
-            chosen=it.chosen,
-            rejected=it.rejected,
-            turns=turns_of(it.turns, f"{field}.choices[{k}]."),
+            **choice.model_dump(exclude={"turns"}),
+            turns=turns_of(choice.turns, f"{field}.choices[{k}]."),
         )
-        for k, it in enumerate(item.choices)
+        for k, choice in enumerate(item.choices)
     )
-    return User(
-        id=question.user_id, posts=question.profile, choices=choices, traits=question.traits
-    )
+    posts, traits = question.profile, question.traits
+    return User(id=question.user_id, posts=posts, choices=choices, traits=traits)
+
+
+class FeedbackBody(ExactBody):
+    """A user's choice between two responses."""
+
+    user: Name
+    question: Text
+    turns: list[EarlierMessage] = []
+    """What was said before the question, oldest first."""
+    responses: Annotated[list[Text], NoIds, Field(min_length=2, max_length=2)]
+    chosen: Annotated[int, Field(strict=True, ge=0, le=1)]
+    """The position of the chosen response."""
+
+
+class FeedbackReply(ExactBody):
+    """The row that is on disk."""
+
+    id: str
+    date: str
+
+
+@router.post("/feedback", status_code=201)
+def feedback(body: FeedbackBody, request: Request) -> FeedbackReply:
+    """Keep a choice; the answer comes once it is on disk."""
+    service = service_of(request)
+    if (file := service.settings.feedback) is None:
+        raise HTTPException(404, "this server keeps no feedback (see --feedback)")
+    chosen, rejected = body.responses[body.chosen], body.responses[1 - body.chosen]
+    try:
+        row = file.append(body.user, body.question, chosen, rejected, turns_of(body.turns))
+    except DataError as error:
+        field = {"user_id": "user", "question": "question"}.get(error.field or "", "responses")
+        raise refusal(field, error.problem) from error
+    except OSError as error:
+        raise HTTPException(500, f"the choice is not kept ({error.strerror or error})") from error
+    service.metrics.feedback.inc()
+    return FeedbackReply(id=row["id"], date=row["date"])

@@ -6,21 +6,24 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from palate.benchmarks import Dataset, dataset_of
+from palate.benchmarks import Data, dataset_of
 from palate.errors import UsageError
-from palate.records import Settings
+from palate.evaluation import Rater, Work
+from palate.records import Context, Settings
+from palate.records.arguments import checked
 from palate.rewards import Reward, reward
 from palate.session import Session, default_session
 
 if TYPE_CHECKING:
-    from palate.serve.app import ServeSettings
+    from palate.serve.service import ServeSettings
 
 
+@checked
 def serve(
-    scorer: str,
-    context: str = "none",
+    scorer: Rater,
+    context: str | Context = "none",
     *,
-    benchmark: str | Path | Dataset | None = None,
+    benchmark: Data | None = None,
     host: str = "127.0.0.1",
     port: int = 8000,
     max_waiting: int = 1024,
@@ -50,14 +53,16 @@ def serve(
     served = serve_settings(
         max_waiting, key_env, feedback, end_of_turn, test_share=test_share, seed=settings.seed
     )
-    from palate.serve.run import run_server
+    from palate.serve.app import run_server
 
+    work = Work.of(session, settings)
+    (spec,), (context_spec,) = work.scorers(scorer), work.contexts(context)
     pairs = None if benchmark is None else dataset_of(benchmark, settings.seed)
 
     def load() -> Reward:
         return reward(scorer, context, benchmark=pairs, session=session, settings=settings)
 
-    run_server(load, f"{scorer} · {context}", served, host=host, port=port, listening=listening)
+    run_server(load, f"{spec} · {context_spec}", served, host=host, port=port, listening=listening)
 
 
 def serve_settings(
@@ -73,9 +78,9 @@ def serve_settings(
     if test_share and feedback is None:
         raise UsageError(f"--test-share {test_share:g}: of which choices? Name --feedback FILE")
     try:
-        from palate.serve.access import read_key
-        from palate.serve.app import ServeSettings
         from palate.serve.feedback import FeedbackFile
+        from palate.serve.server import read_key
+        from palate.serve.service import ServeSettings
     except ModuleNotFoundError as error:
         raise UsageError(
             f"palate serve needs pip install 'palate[serve]' ({error.name} is missing)"

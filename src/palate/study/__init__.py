@@ -1,28 +1,15 @@
 """People judge what a model is shown: a study's plan, pages and answers, and their agreement."""
 
-from palate.study.folder import Study, read_study
+from palate.study.agreement import agreement
+from palate.study.collecting import CollectOptions, plan_collection
 from palate.study.records import (
     DIMENSIONS,
     AnswerRow,
-    Choice,
     GoldRow,
     ListEntry,
-    Side,
+    Study,
     StudyItem,
     StudyPlan,
     Trait,
+    read_study,
 )
-
-__all__ = [
-    "DIMENSIONS",
-    "AnswerRow",
-    "Choice",
-    "GoldRow",
-    "ListEntry",
-    "Side",
-    "Study",
-    "StudyItem",
-    "StudyPlan",
-    "Trait",
-    "read_study",
-]

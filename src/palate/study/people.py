@@ -10,15 +10,12 @@ from palate.records import Judgement, ScorerInfo, Settings, Slate
 from palate.seeding import digest
 from palate.session import Session
 from palate.specs import Spec
-from palate.study.agreement.panels import counted
-from palate.study.agreement.scorers import SIDES
-from palate.study.folder import read_study
-from palate.study.records import StudyItem
-from palate.study.store import read_answers
+from palate.study.answers import read_answers
+from palate.study.panels import SIDES, counted
+from palate.study.records import StudyItem, read_study
 
 EXAMPLE = "people:STUDY"
 NOBODY = "nobody answered"
-LEFT_OUT = "nothing to show, so nobody was asked"
 
 
 class People:
@@ -31,13 +28,11 @@ class People:
     """
 
     def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
-        del session, settings
         spec.only(("raters",))
         everybody = spec.choice("raters", ("kept", "all"), "kept") == "all"
         self.canonical = str(spec.having(raters="all" if everybody else None))
         study = read_study(Path(spec.need_reference(EXAMPLE)))
-        self.items, self.folder = study.plan.items, study.folder
-        self.left_out = frozenset(study.plan.left_out)
+        self.known, self.folder = {*study.plan.items, *study.plan.left_out}, study.folder
         pairs = counted(read_answers(study))
         votes = [answer for answer in pairs if everybody or not answer.excluded]
         self.votes: dict[str, list[int]] = {}
@@ -51,6 +46,8 @@ class People:
             fingerprint=digest("people", study.plan.hash, counted_votes),
             exact=True,
             pairs_only=True,
+            # Such a row is an item of `none`, whose raters were asked something else.
+            skips_unshown=True,
             votes=True,
             notes=(f"{len(votes):,} answers of {people:,} people{left if excluded else ''}",),
             details={"plan": study.plan.hash, "answers": len(votes), "excluded": excluded},
@@ -64,15 +61,14 @@ class People:
         """
         for k, slate in enumerate(slates):
             item = StudyItem.of(slate)
-            planned = item.id in self.items
-            if not (planned or item.id in self.left_out):
+            if item.id not in self.known:
                 raise UsageError(
                     f"people:{self.folder}: a row is no item of its plan; take the data, contexts "
                     "and seed that it was planned with"
                 )
             votes = self.votes.get(item.id)
             if not votes:
-                yield k, Judgement(margin=None, reason=NOBODY if planned else LEFT_OUT)
+                yield k, Judgement(margin=None, reason=NOBODY)
                 continue
             side = 1 if slate.candidates[0] == item.answers[0] else -1
             yield k, Judgement(margin=side * sum(votes) / len(votes))

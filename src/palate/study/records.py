@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Literal
+import json
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import Field
 
-from palate.records import Message, Part, Record, Slate, normal_form
+from palate.errors import ResourceError, RunError, UsageError, writing
+from palate.files import whole_folder, write_json, write_whole
+from palate.records import Message, Part, Record, Slate, normal_form, problem_of
+from palate.runs import VerdictRow
 from palate.seeding import digest
 
 Side = Literal["first", "second"]
@@ -17,6 +26,8 @@ DIMENSIONS = ("correctness", "relevance", "helpfulness")
 LOWEST, HIGHEST = 1, 5
 Score = Annotated[int, Field(strict=True, ge=LOWEST, le=HIGHEST)]
 ShortHash = Annotated[str, Field(pattern="^[0-9a-f]{16}$")]
+PLAN, ITEMS, GOLD, LINKS = "plan.json", "items.jsonl", "gold.jsonl", "links.csv"
+SCHEMA, KIND = 1, "study"
 
 
 class Planned(Record):
@@ -25,7 +36,10 @@ class Planned(Record):
     @property
     def hash(self) -> str:
         """Return the hash of all its fields."""
-        return digest(type(self).__name__, self.model_dump(mode="json"))[:32]
+        fields = self.model_dump(mode="json")
+        if fields.get("rated") is True:
+            del fields["rated"]  # older plans were hashed without
+        return digest(type(self).__name__, fields)[:32]
 
 
 class StudyItem(Planned):
@@ -71,11 +85,6 @@ class StudyItem(Planned):
                 **more,
             }
         )
-
-    @property
-    def slate(self) -> Slate:
-        """Return what a scorer would get."""
-        return Slate(question=self.question, shown=self.shown, candidates=self.answers)
 
 
 class ListEntry(Record):
@@ -124,6 +133,8 @@ class StudyPlan(Planned):
     """In points of a rating."""
     most_failed_checks: int
     """Who fails more is excluded."""
+    rated: bool = True
+    """Whether both answers are rated where nothing is shown."""
     items: Mapping[str, str]
     """Id of every item, checks too, and the hash of its record."""
     gold: tuple[str, ...]
@@ -152,6 +163,8 @@ class AnswerRow(Record):
     """One rater's answer to one item: a line of `palate study export`."""
 
     rater: str
+    plan: Annotated[str, Field(pattern="^[0-9a-f]{32}$")] | None = None
+    """Hash of the study's plan, since raters of another study bear the same names."""
     item: ShortHash
     pair: ShortHash
     kind: Literal["pair", "check"] = "pair"
@@ -179,3 +192,139 @@ class AnswerRow(Record):
     """How often the rater changed the answer."""
     excluded: bool = False
     """Whether the rater failed more checks than the plan allows."""
+
+
+class PageTexts(Record):
+    """Words by name, the questionnaire, and what raters agree to, in Markdown."""
+
+    texts: Mapping[str, str]
+    traits: tuple[Trait, ...] = ()
+    consent: str = ""
+
+
+def read_page_texts(texts: Path | None = None, consent: Path | None = None) -> PageTexts:
+    """Return what pages say; a file of texts names the very ones that palate's own names.
+
+    Raises `UsageError` for a file that cannot be read or is not so.
+    """
+    usual = PageTexts.model_validate(tomllib.loads(_read_file(None, "texts.toml"))).texts
+    agreed = _read_file(consent, "consent.md")
+    if not agreed.strip():
+        raise UsageError(f"--consent {consent}: is empty; write what raters agree to")
+    try:
+        document = tomllib.loads(_read_file(texts, "texts.toml"))
+        pages = PageTexts.model_validate({**document, "consent": agreed})
+    except ValueError as error:
+        raise UsageError(f"--texts {texts}: cannot be read ({problem_of(error)})") from error
+    wrong = [
+        *(f"`texts.{key}` is unknown" for key in pages.texts.keys() - usual.keys()),
+        *(f"`texts.{key}` is missing" for key in usual.keys() - pages.texts.keys()),
+        *(
+            f"`texts.{key}`: expected a or b"
+            for key, text in pages.texts.items()
+            if key.endswith("_expected") and text not in ("a", "b")
+        ),
+        *("two traits have one name" for _ in pages.traits[len({t.name for t in pages.traits}) :]),
+    ]
+    if wrong:
+        raise UsageError(f"--texts {texts}: {min(wrong)}")
+    return pages
+
+
+def _read_file(path: Path | None, name: str) -> str:
+    try:
+        return (path or files("palate.study") / name).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        flag = name.partition(".")[0]
+        raise UsageError(f"--{flag} {path}: cannot be read ({problem_of(error)})") from error
+
+
+P = TypeVar("P", bound=Planned)
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study as planned; items whose user was forgotten are missing."""
+
+    folder: Path
+    plan: StudyPlan
+    items: Mapping[str, StudyItem]
+    gold: tuple[GoldRow, ...]
+
+    @cached_property
+    def gold_of(self) -> dict[str, tuple[GoldRow, ...]]:
+        """The benchmark's rows behind each item."""
+        rows: dict[str, list[GoldRow]] = {}
+        for row in self.gold:
+            rows.setdefault(row.item, []).append(row)
+        return {item: tuple(listed) for item, listed in rows.items()}
+
+    @cached_property
+    def responses_of(self) -> dict[str, tuple[str, str]]:
+        """The hashes of each item's answers, as rows of runs name them."""
+        return {
+            name: (VerdictRow.hash_of(item.answers[0]), VerdictRow.hash_of(item.answers[1]))
+            for name, item in self.items.items()
+        }
+
+    def write(self) -> None:
+        """Write it into a folder that is not there yet, whole or not at all.
+
+        Raises `RunError` where it exists, `ResourceError` for a full disk.
+        """
+        need_new(self.folder)
+        with writing(self.folder, ResourceError), whole_folder(self.folder) as folder:
+            folder.chmod(0o700)
+            replace(self, folder=folder).write_items()
+            head = {"schema": SCHEMA, "kind": KIND, "hash": self.plan.hash}
+            write_json(folder / PLAN, {**head, **self.plan.model_dump(mode="json")})
+
+    def write_items(self) -> None:
+        """Write items and gold anew, each file whole; items last, by which forgetting is told."""
+        _write_lines(self.folder / GOLD, self.gold)
+        _write_lines(self.folder / ITEMS, self.items.values())
+
+
+def need_new(folder: Path) -> None:
+    """Raise `RunError` where a study's folder exists."""
+    if folder.exists():
+        raise RunError(f"{folder}: exists; a plan is made once, so name another folder")
+
+
+def read_study(folder: Path | str) -> Study:
+    """Read a study; raises `RunError` for none, and for one that was changed since it was planned.
+
+    An item that is missing was forgotten; one that is there must be what was planned.
+    """
+    folder = Path(folder)
+    try:
+        document = json.loads((folder / PLAN).read_text(encoding="utf-8"))
+        if (document.pop("schema"), document.pop("kind")) != (SCHEMA, KIND):
+            raise ValueError("not a study of this version")
+        written = document.pop("hash")
+        plan = StudyPlan.model_validate(document)
+    except (OSError, ValueError, KeyError, AttributeError) as error:
+        raise RunError(
+            f"{folder}: no study ({problem_of(error)}); make one with palate study plan"
+        ) from error
+    if written != plan.hash:
+        raise RunError(f"{folder / PLAN}: changed since it was planned; plan a new study")
+    items = _read_lines(folder / ITEMS, StudyItem, plan.items.values())
+    gold = _read_lines(folder / GOLD, GoldRow, plan.gold)
+    return Study(folder, plan, {item.id: item for item in items}, tuple(gold))
+
+
+def _write_lines(path: Path, records: Iterable[Planned]) -> None:
+    write_whole(path, (f"{record.model_dump_json()}\n" for record in records))
+    path.chmod(0o600)
+
+
+def _read_lines(path: Path, record: type[P], planned: Iterable[str]) -> list[P]:
+    try:
+        with path.open(encoding="utf-8", newline="\n") as file:
+            records = [record.model_validate_json(line) for line in file]
+    except (OSError, ValueError) as error:
+        raise RunError(f"{path}: cannot be read ({problem_of(error)})") from error
+    if not {record.hash for record in records} <= set(planned):
+        raise RunError(f"{path}: changed since it was planned; plan a new study")
+    return records

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 from pydantic import FiniteFloat
 
 from palate.benchmarks import Dataset
-from palate.errors import RunError
+from palate.errors import ComparisonError, RunError
+from palate.metrics import Estimate
 from palate.records import Question, Record
 from palate.runs import Manifest, RecordResult, TextHash, VerdictRow
 from palate.runs.result import arrow_of
 from palate.seeding import digest
-from palate.uses.downstream import Downstream, DownstreamQuality, Origin, rows_of_all
-from palate.uses.units import Doubles, RowFigures
+from palate.uses.units import CellKey, Doubles, Downstream, DownstreamQuality, Origin, RowFigures
+
+if TYPE_CHECKING:
+    from palate.answers import Samples
+    from palate.quality import QualityMetric, SampleQuality
 
 
 class Cell(Record):
@@ -37,14 +41,37 @@ class Cell(Record):
     @classmethod
     def of(cls, scored: Any, **figures: Any) -> Self:
         """Return the cell of a summary, of a run or of scores of answers, with a kind's figures."""
-        return cls(
-            scorer=scored.scorer,
-            context=scored.context,
-            oracle=scored.oracle,
-            models=scored.models,
-            notes=scored.notes,
-            **{"fingerprints": getattr(scored, "fingerprints", ()), **figures},
-        )
+        named = {name: getattr(scored, name, ()) for name in Cell.model_fields}
+        return cls(**{**named, **figures})
+
+    @property
+    def key(self) -> CellKey:
+        """Specs of scorer and context."""
+        return self.scorer, self.context
+
+
+class RatedQuality(Record):
+    """One measure of the quality of some answers; a kind adds its figures."""
+
+    quality: str
+    surrogate: bool
+    contrast: bool
+    """Whether quality is a contrast, minus that for the mirrored user; values are over couples."""
+    mean: Estimate
+
+    @classmethod
+    def of(cls, rated: SampleQuality, rows: RowFigures, **figures: Any) -> Self:
+        """Return the level of a measure, of each row's mean, with a kind's figures."""
+        figures |= {"quality": rated.quality, "surrogate": rated.surrogate}
+        figures |= {"contrast": rated.mirrors is not None, "unrated": rated.reasons}
+        return cls(mean=rows.mean(rated.means, rated.mirrors), **figures)
+
+
+class QualityLevel(RatedQuality):
+    """One measure of the quality of answers."""
+
+    unrated: dict[str, int]
+    """Why answers have no quality."""
 
 
 class ValueColumn(Record):
@@ -102,6 +129,30 @@ class CellSummary(Record, Generic[C]):
 S = TypeVar("S", bound=CellSummary[Any])
 
 
+def answers_manifest(
+    kind: str,
+    pairs: Dataset,
+    samples: Samples,
+    qualities: Sequence[QualityMetric],
+    parts: Mapping[str, Any],
+    inputs: Mapping[str, str],
+    **options: Any,
+) -> Manifest:
+    """Return the manifest of a result about rated answers of a policy."""
+    identity = {
+        "benchmark": pairs.name,
+        "name": samples.policy,
+        "rows": pairs.content_hash,
+        "samples": samples.content,
+        **parts,
+        "qualities": {quality.spec: quality.fingerprint for quality in qualities},
+        **options,
+    }
+    details = tuple(quality.details for quality in qualities)
+    inputs = {"samples": samples.content, **inputs}
+    return Manifest.of(kind, identity, inputs=inputs, details=details)
+
+
 @dataclass
 class ValueTable:
     """The columns of a result in the making."""
@@ -115,11 +166,20 @@ class ValueTable:
         self.columns.append(column)
         self.values.append(values)
 
+    def rate(
+        self, rated: SampleQuality, cell: int | None, setting: str, values: Doubles | None = None
+    ) -> None:
+        """Add a column of a measure of quality, by default of each row's mean."""
+        surrogate, couples = rated.surrogate, rated.mirrors is not None
+        column = ValueColumn(
+            cell=cell, measure=rated.quality, setting=setting, surrogate=surrogate, couples=couples
+        )
+        self.add(column, rated.means if values is None else values)
+
     def rows(self) -> tuple[CellRow, ...]:
         """Return every row with its values."""
-        table = np.stack(self.values, axis=1)
-        both = zip(self.pairs.rows, table, strict=True)
-        return tuple(CellRow.of(row, values.tolist()) for row, values in both)
+        table = np.stack(self.values, axis=1).tolist()
+        return tuple(map(CellRow.of, self.pairs.rows, table))
 
 
 class CellResult(RecordResult[S, CellRow], ABC):
@@ -143,20 +203,13 @@ class CellResult(RecordResult[S, CellRow], ABC):
             )
         return result
 
-    def saved(self, root: Path | None, manifest: Manifest) -> Self:
-        """Return it written under a root; without one, as it is."""
-        if root is None:
-            return self
-        result = replace(self, folder=manifest.renew(root))
-        result.save()
-        return result
-
     @property
     def is_whole(self) -> bool:
         """Whether every row has a value for each column, and a contrast its couples."""
         columns = self.summary.columns
         whole = {len(row.values) for row in self.rows} == {len(columns)}
-        return whole and (self.mirrors is not None or not any(it.couples for it in columns))
+        couples = any(column.couples for column in columns)
+        return whole and (self.mirrors is not None or not couples)
 
     @cached_property
     def values(self) -> Doubles:
@@ -164,19 +217,9 @@ class CellResult(RecordResult[S, CellRow], ABC):
         return np.array([row.values for row in self.rows], dtype=np.float64)
 
     @property
-    def users(self) -> list[str]:
-        """Of each row."""
-        return [row.user for row in self.rows]
-
-    @property
-    def questions(self) -> list[str]:
-        """The hash of each row's question."""
-        return [row.question_hash for row in self.rows]
-
-    @property
     def figures(self) -> RowFigures:
         """Means and gains over its rows."""
-        return RowFigures(self.users, self.questions)
+        return RowFigures([row.user for row in self.rows], [row.question_hash for row in self.rows])
 
     @cached_property
     def mirrors(self) -> list[int] | None:
@@ -198,12 +241,8 @@ class CellResult(RecordResult[S, CellRow], ABC):
         """
         for column, values in zip(self.summary.columns, self.values.T, strict=True):
             cell = None if column.cell is None else self.summary.cells[column.cell]
-            named = {
-                "scorer": cell and cell.scorer,
-                "context": cell and cell.context,
-                "measure": column.measure,
-                "setting": column.setting,
-            }
+            named = {"scorer": cell and cell.scorer, "context": cell and cell.context}
+            named |= {"measure": column.measure, "setting": column.setting}
             for row, value in zip(self.rows, values.tolist(), strict=True):
                 number = None if np.isnan(value) else value
                 yield {"id": row.id, "user": row.user, **named, "value": number}
@@ -218,15 +257,28 @@ class CellResult(RecordResult[S, CellRow], ABC):
         Every measure and setting is one, over the rows with a value of every scorer. `k` is the
         size of a best of n; other uses have none.
         """
-        del k
-        by: dict[tuple[str, str], list[int]] = {}
-        for number, column in enumerate(self.summary.columns):
-            if column.cell is not None:
-                by.setdefault((column.measure, column.setting), []).append(number)
         return [
             self.measured(numbers, setting, setting or measure, samples=digest(self.kind, setting))
-            for (measure, setting), numbers in by.items()
+            for (measure, setting), numbers in self.ranked().items()
         ]
+
+    def ranked(self, setting: str | None = None) -> dict[tuple[str, str], list[int]]:
+        """Return, by measure and setting, the columns of every scorer; oracles are left out.
+
+        Those of one `setting`, where it is given.
+        """
+        by: dict[tuple[str, str], list[int]] = {}
+        for number, column in enumerate(self.summary.columns):
+            if column.cell is None or setting not in (None, column.setting):
+                continue
+            if not self.summary.cells[column.cell].oracle:
+                by.setdefault((column.measure, column.setting), []).append(number)
+        return by
+
+    def cells_of(self, numbers: Sequence[int]) -> list[Any]:
+        """Return the cell of each column of a scorer."""
+        columns, cells = self.summary.columns, self.summary.cells
+        return [cells[at] for n in numbers if (at := columns[n].cell) is not None]
 
     def measured(
         self,
@@ -235,54 +287,40 @@ class CellResult(RecordResult[S, CellRow], ABC):
         rated: str,
         *,
         samples: str,
-        k: int | None = None,
-        n_samples: int | None = None,
         complete: bool = True,
         shared: bool = True,
-        benchmark: str | None = None,
+        **of: Any,
     ) -> Downstream:
-        """Return columns of one measure, of several scorers, as what a benchmark should predict.
+        """Return columns of one measure, of several `ranked` scorers, as what should be predicted.
 
-        `answers` and `rated` are those of `DownstreamQuality`. Where `shared`, scorers are held to
-        the rows with a value of every one of them; else one without any value is left out.
+        `answers`, `rated` and more (`of`) are those of `DownstreamQuality`. Where `shared`, scorers
+        are held to the rows with a value of every one; else one without any value is left out.
         """
-        summary = self.summary
-        columns = [summary.columns[number] for number in numbers]
-        listed = [
-            (summary.cells[column.cell], self.values[:, number])
-            for number, column in zip(numbers, columns, strict=True)
-            if column.cell is not None and not summary.cells[column.cell].oracle
-        ]
-        values = {
-            (cell.scorer, cell.context): own
-            for cell, own in listed
-            if shared or not np.isnan(own).all()
-        }
-        if shared and values:
-            keep = rows_of_all(np.stack([*values.values()], axis=1), self.where)
-            values = {key: np.where(keep, own, np.nan) for key, own in values.items()}
-            complete = complete and bool(keep.all())
-        of = DownstreamQuality(
-            benchmark=benchmark or summary.benchmark,
-            policy=getattr(summary, "policy", ""),
-            quality=columns[0].measure,
-            surrogate=columns[0].surrogate,
-            answers=answers,
-            rated=rated,
-            k=k,
-            n_samples=n_samples,
-        )
+        cells = self.cells_of(numbers)
+        values = {c.key: self.values[:, n] for n, c in zip(numbers, cells, strict=True)}
+        if not shared:
+            values = {key: column for key, column in values.items() if not np.isnan(column).all()}
+        else:
+            known = ~np.isnan([*values.values()]).any(axis=0)
+            if not known.any():
+                raise ComparisonError(
+                    f"validity: {self.where} has no row with a value of every scorer; run it again "
+                    "without the scorer or context that has the fewest"
+                )
+            values = {key: np.where(known, column, np.nan) for key, column in values.items()}
+            complete = complete and bool(known.all())
+        first = self.summary.columns[numbers[0]]
+        policy = getattr(self.summary, "policy", "")
+        named = {"benchmark": self.summary.benchmark, "policy": policy, "quality": first.measure}
+        named |= {"surrogate": first.surrogate, "answers": answers, "rated": rated}
         return Downstream(
-            kind=self.kind,
-            of=of,
-            samples=samples,
-            values=values,
-            rows={row.id: row.content_hash for row in self.rows},
-            figures=self.figures,
-            mirrors=self.mirrors if columns[0].couples else None,
-            origins={
-                (cell.scorer, cell.context): Origin(cell.models, cell.fingerprints, self.where)
-                for cell, _ in listed
-            },
-            complete=complete,
+            self.kind,
+            DownstreamQuality(**{**named, **of}),
+            samples,
+            values,
+            {row.id: row.content_hash for row in self.rows},
+            self.figures,
+            self.mirrors if first.couples else None,
+            {c.key: Origin(c.models, c.fingerprints, self.where) for c in cells},
+            complete,
         )

@@ -1,25 +1,26 @@
-"""Rows and mirrored couples paired: figures over them, with intervals by user and question."""
+"""Values by row: figures over rows or couples, and what a benchmark should predict of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Self
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from palate.benchmarks import Dataset
-from palate.metrics import Clusters, Estimate, accuracy, clustered_mean, mirrored_values
+from palate.metrics import Clusters, Estimate, clustered_mean
 from palate.metrics.clusters import compact
-from palate.metrics.estimates import GAIN, UNIT
-from palate.metrics.selection.curves import UNBOUNDED_BY
-from palate.metrics.selection.figures import level, moved_by
-from palate.metrics.selection.units import Units
-from palate.records import PreferencePair
+from palate.metrics.estimates import GAIN, ROUNDING, UNIT
+from palate.metrics.means import Units, level, moved_by, unbounded
+from palate.records import PreferencePair, Record
 from palate.runs import VerdictRow
 
 Doubles = NDArray[np.float64]
+CellKey = tuple[str, str]
+"""Scorer and context, as canonical specs."""
 
 
 def question_hashes(pairs: Dataset) -> list[str]:
@@ -29,7 +30,7 @@ def question_hashes(pairs: Dataset) -> list[str]:
 
 @dataclass(frozen=True)
 class RowFigures:
-    """Whose the rows are, and what they ask."""
+    """Figures over rows: whose the rows are, and what they ask."""
 
     users: Sequence[str]
     questions: Sequence[str]
@@ -62,55 +63,50 @@ class RowFigures:
     def reward_gain(self, values: Doubles, base: Doubles) -> Estimate:
         """Return how far rewards, which have no bounds, are above others."""
         moved = values - base
-        known = moved[~np.isnan(moved)]
-        largest = float(np.abs(known).max()) if known.size else 0.0
-        return self._moved(moved, UNBOUNDED_BY * max(1.0, largest), None)
+        return self._moved(moved, unbounded(moved))
 
-    def _moved(self, moved: Doubles, width: float, mirrors: Sequence[int] | None) -> Estimate:
+    def _moved(
+        self, moved: Doubles, width: float, mirrors: Sequence[int] | None = None
+    ) -> Estimate:
         units = self.units(moved, mirrors)
         values = units.values(moved)
         return moved_by(values, units.clusters, width, self.seed) if values.size else Estimate()
 
 
 class PairUnits:
-    """Pairs and their mirrored couples, in the order of ids, and what makes them depend.
+    """Pairs, and their mirrored couples: users, questions and both responses make them depend.
 
-    Users, questions and the two responses of a pair, as in every run of a benchmark.
+    Both are in the order of ids, as in every run of a benchmark.
     """
 
     def __init__(self, pairs: Sequence[PreferencePair], couples: Sequence[tuple[int, int]]) -> None:
         """Take pairs, and the positions of the two pairs of each couple."""
-        order = sorted(range(len(pairs)), key=lambda k: pairs[k].id)
+        order = np.array(sorted(range(len(pairs)), key=lambda k: pairs[k].id), dtype=np.int64)
         place = np.argsort(order)
-        ordered = [pairs[k] for k in order]
-        users = [pair.user_id for pair in ordered]
-        questions = _hashed(pair.key for pair in ordered)
-        texts = (_hashed(pair.chosen for pair in ordered), _hashed(p.rejected for p in ordered))
-        self.order = np.array(order, dtype=np.int64)
-        """Of each place, the position of its pair."""
-        self.clusters = Clusters(Clusters.of(users).users, compact(questions)[0], texts)
-        self.couples = np.array(
-            sorted(sorted(place[[i, j]].tolist()) for i, j in couples), dtype=np.int64
-        ).reshape(-1, 2)
-        """Places of the two pairs of each couple."""
-        a, b = self.couples.T
-        of_users = Clusters.of([users[k] for k in a], [users[k] for k in b]).users
-        self.couple_clusters = Clusters(
-            of_users, compact(questions[a])[0], tuple(side[a] for side in texts)
-        )
+        users = [pairs[k].user_id for k in order]
+        questions = _hashed(pairs[k].key for k in order)
+        texts = _hashed(pairs[k].chosen for k in order), _hashed(pairs[k].rejected for k in order)
+        of_pairs = Clusters(Clusters.of(users).users, compact(questions)[0], texts)
+        self.pairs = Units((order,), of_pairs)
+        places = sorted(sorted(place[[i, j]].tolist()) for i, j in couples)
+        a, b = np.array(places, dtype=np.int64).reshape(-1, 2).T
+        both = Clusters.of([users[k] for k in a], [users[k] for k in b]).users
+        of_couples = Clusters(both, compact(questions[a])[0], tuple(side[a] for side in texts))
+        self.couples = Units((order[a], order[b]), of_couples)
 
     @property
-    def mirrored(self) -> bool:
-        """True where every pair stands in a couple."""
-        return self.couples.size > 0 and self.couples.size == self.order.size
+    def counted(self) -> Units:
+        """The couples, where every pair stands in one; else the pairs."""
+        mirrored = 0 < len(self.pairs.clusters) == 2 * len(self.couples.clusters)
+        return self.couples if mirrored else self.pairs
 
     def complete(self, scored: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Return the scored pairs, where all stand in couples those of which both are."""
-        if not self.mirrored:
+        if self.counted is self.pairs:
             return scored
+        a, b = self.couples.rows
         both = np.zeros_like(scored)
-        couples = self.order[self.couples]
-        both[couples] = np.all(scored[couples], axis=1, keepdims=True)
+        both[a] = both[b] = scored[a] & scored[b]
         return both
 
     def accuracy(self, values: Doubles) -> Estimate:
@@ -118,20 +114,98 @@ class PairUnits:
 
         NaN is the value of a pair that does not count.
         """
-        ordered = values[self.order]
-        if not self.mirrored:
-            return accuracy(ordered, self.clusters)
-        a, b = self.couples.T
-        return clustered_mean(mirrored_values(ordered[a], ordered[b]), self.couple_clusters)
+        units = self.counted
+        return clustered_mean(units.values(values), units.clusters)
 
     def gain(self, values: Doubles, base: Doubles) -> Estimate:
         """Return the paired difference of two columns of values."""
-        apart = (values - base)[self.order]
-        if not self.mirrored:
-            return clustered_mean(apart, self.clusters, null=0.0, bounds=GAIN)
-        a, b = self.couples.T
-        both = (apart[a] + apart[b]) / 2
-        return clustered_mean(both, self.couple_clusters, null=0.0, bounds=GAIN)
+        units = self.counted
+        return clustered_mean(units.values(values - base), units.clusters, null=0.0, bounds=GAIN)
+
+
+class DownstreamQuality(Record):
+    """What a benchmark should predict: quality of an answer, or policy accuracy."""
+
+    benchmark: str
+    """That the answers are to."""
+    policy: str
+    quality: str
+    surrogate: bool
+    answers: str
+    """Which answers have it, such as `best of 4`; empty where the quality is not of answers."""
+    rated: str
+    """What has the quality, as a column names it, such as `the picks`."""
+    k: int | None = None
+    """The best of so many, where scorers pick."""
+    n_samples: int | None = None
+    """Of each question."""
+
+    @property
+    def name(self) -> str:
+        """What it is called in a line."""
+        return f"{self.answers}, {self.quality}" if self.answers else self.quality
+
+
+class ScorerTable(NamedTuple):
+    """Values of several scorers over the same units."""
+
+    scorers: tuple[CellKey, ...]
+    values: Doubles
+    """Of each unit under each scorer, shape (units, scorers)."""
+    clusters: Clusters
+    """Of the units."""
+
+    @property
+    def figures(self) -> dict[CellKey, float]:
+        """Each scorer's mean."""
+        return dict(zip(self.scorers, self.values.mean(axis=0).tolist(), strict=True))
+
+
+class Origin(NamedTuple):
+    """What made a scorer's scores."""
+
+    models: tuple[str, ...]
+    fingerprints: tuple[str, ...]
+    where: str
+
+
+@dataclass(frozen=True, eq=False)
+class Downstream:
+    """Quality by scorer, of picked, guided or trained answers, or policy accuracy."""
+
+    kind: str
+    """Of the result that says so; it is its command too."""
+    of: DownstreamQuality
+    samples: str
+    """Content hash of the answers that were picked from; of guided ones, of the unguided; of policy
+    accuracy, of what was asked; of trained ones, of all that their training shares."""
+    values: Mapping[CellKey, Doubles]
+    """Quality of each row's pick or guided answers; all have the same rows, the others are NaN."""
+    rows: Mapping[str, str]
+    """Id of each row, in order, and the hash of what it asks and between what."""
+    figures: RowFigures
+    """Whose the rows are, and what they ask: rows of one question share answers."""
+    mirrors: Sequence[int] | None = None
+    """Of a contrast, the number of each row's mirrored row: its units are couples."""
+    origins: Mapping[CellKey, Origin] = field(default_factory=dict)
+    """What made each scorer's scores, where it is known."""
+    complete: bool = True
+    """No answer was left without score or quality."""
+
+    @cached_property
+    def constant(self) -> frozenset[CellKey]:
+        """Who has the same value in every row, or couple, as the blind have in a contrast."""
+        values = self._units.values
+        return frozenset(key for key, v in self.values.items() if np.ptp(values(v)) <= ROUNDING)
+
+    def table(self, scorers: Sequence[CellKey]) -> ScorerTable:
+        """Return the values of some scorers over rows, or couples, with their clusters."""
+        values = np.stack([self.values[name] for name in scorers], axis=1)
+        return ScorerTable(tuple(scorers), self._units.values(values), self._units.clusters)
+
+    @cached_property
+    def _units(self) -> Units:
+        return self.figures.units(next(iter(self.values.values())), self.mirrors)
 
 
 def _hashed(texts: Iterable[str]) -> NDArray[np.uint64]:

@@ -7,30 +7,61 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from palate.errors import UsageError
-from palate.metrics.ranks import rank_agreement, rank_power, reliability
+from palate.metrics import agreement_difference, rank_agreement, rank_power, reliability
 from palate.records import Progress
-from palate.runs import Manifest, Result, Run, holm_within, load_all
+from palate.records.arguments import checked, listed
+from palate.runs import (
+    Manifest,
+    Result,
+    ResultSource,
+    Run,
+    Tabular,
+    holm_within,
+    load_all,
+    with_holm,
+)
 from palate.runs.result import KINDS
 from palate.specs import load, registered
 from palate.uses import CellKey, CellResult, Downstream
-from palate.validity.differences import compared, differences_of
-from palate.validity.downstream import joined
-from palate.validity.matching import (
+from palate.validity.metric_values import (
     LEAST,
+    METRICS,
     MatchedMetric,
     MetricColumn,
+    benchmark_units,
+    joined,
     match,
     refuse_other_questions,
+    same_as_none,
     same_model_runs,
 )
-from palate.validity.metric_values import METRICS, benchmark_units, same_as_none
-from palate.validity.result import Coefficients, NoisyRun, ScorerValues, Validity, ValiditySummary
+from palate.validity.result import (
+    Coefficients,
+    Difference,
+    NoisyRun,
+    ScorerValues,
+    Validity,
+    ValiditySummary,
+)
 
-RunSource = Path | str | Result
+COMPARED = (
+    ("accuracy", "mirrored accuracy"),
+    ("accuracy", "gain"),
+    ("mirrored accuracy", "concordance"),
+    ("mirrored accuracy", "identity gain"),
+    ("concordance", "identity gain"),
+    ("gain", "identity gain"),
+)
+"""Pairs of metrics of which one may predict quality better, on its first measure.
+
+They were fixed before any result was seen: all pairs would be dozens of tests, and by Holm none
+could be found.
+"""
 
 
+@checked
 def validity(
-    results: RunSource | Iterable[RunSource],
+    results: ResultSource | Iterable[ResultSource],
     k: int | None = None,
     *,
     metrics: Sequence[str] = METRICS,
@@ -54,40 +85,31 @@ def validity(
         ComparisonError: for runs of other rows, one scorer twice, downstream results that bear
             a benchmark's name and are of other questions, or that another model's picks gave.
     """
-    unknown = [one for one in metrics if one not in METRICS]
+    unknown = [metric for metric in metrics if metric not in METRICS]
     if unknown:
         raise UsageError(f"validity: {unknown[0]}: expected one of {', '.join(METRICS)}")
-    given = [results] if isinstance(results, (str, Path, Result)) else list(results)
-    both = _gathered(given)
-    runs = [result for result in both if isinstance(result, Run)]
-    picked = [result for result in both if isinstance(result, CellResult) and result.predicted]
+    sources = listed(results)
+    gathered = _gathered(sources)
+    runs = [result for result in gathered if isinstance(result, Run)]
+    picked = [result for result in gathered if isinstance(result, CellResult) and result.predicted]
     *others, last = use_kinds()
-    listed = f"{', '.join(others)} or {last}"
-    for some, kind, command in ((runs, Run.kind, "evaluate"), (picked, listed, others[0])):
-        if not some:
-            where = ", ".join(str(each) for each in given if not isinstance(each, Result))
-            raise UsageError(
-                f"validity: no finished {kind} at or under {where or 'what is given'}; make one "
-                f"with palate {command}, and name the folder that it wrote into"
-            )
+    if not (runs and picked):
+        uses = f"{', '.join(others)} or {last}"
+        kind, command = (uses, others[0]) if runs else (Run.kind, "evaluate")
+        where = ", ".join(str(source) for source in sources if not isinstance(source, Tabular))
+        raise UsageError(
+            f"validity: no finished {kind} at or under {where or 'what is given'}; make one "
+            f"with palate {command}, and name the folder that it wrote into"
+        )
     downstream = joined([side for result in picked for side in result.downstream(k)])
     summary = compare_coefficients(runs, downstream, metrics, seed, progress)
     if root is None:
         return Validity(summary)
-    first = picked[0].summary
-    manifest = Manifest.of(
-        Validity.kind,
-        {
-            "benchmark": first.benchmark,
-            "name": first.policy,
-            "of": [*map(_name, both)],
-            "k": k,
-            "metrics": list(metrics),
-            "seed": seed,
-        },
-        inputs={_name(result): result.content_hash for result in both},
-    )
-    place = picked[0].folder
+    first, place = picked[0].summary, picked[0].folder
+    identity = {"benchmark": first.benchmark, "name": first.policy, "of": [*map(_name, gathered)]}
+    identity |= {"k": k, "metrics": list(metrics), "seed": seed}
+    hashes = {_name(result): result.content_hash for result in gathered}
+    manifest = Manifest.of(Validity.kind, identity, inputs=hashes)
     folder = manifest.renew(Path(root) if place is None else place.parents[2])
     result = Validity(summary, folder)
     result.save()
@@ -100,12 +122,12 @@ def use_kinds() -> list[str]:
     return [name for name, kind in kinds.items() if issubclass(kind, CellResult) and kind.predicted]
 
 
-def _gathered(given: Iterable[RunSource]) -> list[Result]:
-    """Return what is given, and what lies at or under the folders that are; each folder once."""
+def _gathered(sources: Iterable[ResultSource]) -> list[Result]:
+    """Return the results, and those that lie at or under the folders; each folder once."""
     kinds = [Run.kind, *use_kinds()]
     results: dict[object, Result] = {}
-    for each in given:
-        for result in [each] if isinstance(each, Result) else load_all(each, kinds):
+    for source in sources:
+        for result in source.results if isinstance(source, Tabular) else load_all(source, kinds):
             results.setdefault(result.folder.resolve() if result.folder else id(result), result)
     return list(results.values())
 
@@ -136,24 +158,21 @@ def compare_coefficients(
         for name, own in by_benchmark.items()
         for metric in metrics
     ]
-    by_measure = [
-        [one for side in sides if (one := match(side, quality)) is not None]
-        for quality in downstream
-    ]
-    few = [
-        f"{one.metric} on {one.benchmark}: {len(one.scorers)} scorers"
-        for matches in by_measure
-        for one in matches
-        if len(one.scorers) < LEAST
-    ]
-    able = [[one for one in some if len(one.scorers) >= LEAST] for some in by_measure]
+    able: list[list[MatchedMetric]] = []
+    few: dict[str, None] = {}
+    for quality in downstream:
+        matches = [found for side in sides if (found := match(side, quality)) is not None]
+        able.append([matched for matched in matches if len(matched.scorers) >= LEAST])
+        for matched in matches:
+            if (n := len(matched.scorers)) < LEAST:
+                few[f"{matched.metric} on {matched.benchmark}: {n} scorers"] = None
     pairs = compared(able[0]) if able else []
     total = sum(map(len, able)) + bool(pairs)
     coefficients: list[Coefficients] = []
     for matches in able:
         of_measure = []
-        for one in matches:
-            of_measure.append(_coefficients(one, seed))
+        for matched in matches:
+            of_measure.append(_coefficients(matched, seed))
             progress(len(coefficients) + len(of_measure), total)
         coefficients += _corrected(of_measure)
     differences = differences_of(pairs, seed)
@@ -162,16 +181,16 @@ def compare_coefficients(
     if not coefficients:
         raise UsageError(
             f"validity: no metric has {LEAST} scorers with downstream results"
-            + (f" ({'; '.join(dict.fromkeys(few))})" if few else "")
+            + (f" ({'; '.join(few)})" if few else "")
             + _mend(by_benchmark, {quality.of.benchmark for quality in downstream})
         )
     ran = {run.cell[1:] for run in runs if not run.summary.oracle}
-    picked = {one for quality in downstream for one in quality.values}
+    picked = {key for quality in downstream for key in quality.values}
     repeated = {name for side in sides for name in side.same}
     return ValiditySummary(
         coefficients=tuple(coefficients),
         differences=differences,
-        too_few=tuple(dict.fromkeys(few)),
+        too_few=tuple(few),
         benchmark_only=tuple(sorted(ran - picked - repeated)),
         downstream_only=tuple(sorted(picked - ran)),
         context_independent=tuple(sorted({scorer for scorer, _ in repeated & picked})),
@@ -197,13 +216,13 @@ def _mend(evaluated: Collection[str], downstream: Collection[str]) -> str:
 
 
 def _corrected(of_measure: Sequence[Coefficients]) -> list[Coefficients]:
-    families = zip(*(one.agreements for one in of_measure), strict=True)
+    families = zip(*(of_metric.agreements for of_metric in of_measure), strict=True)
     corrected = [
         holm_within([""] * len(family), [agreement.chance.p for agreement in family])
         for family in families
     ]
-    of_each = zip(of_measure, zip(*corrected, strict=True), strict=True)
-    return [one.model_copy(update={"p_holm": p}) for one, p in of_each]
+    by_metric = zip(of_measure, zip(*corrected, strict=True), strict=True)
+    return [of_metric.model_copy(update={"p_holm": p}) for of_metric, p in by_metric]
 
 
 def _coefficients(matched: MatchedMetric, seed: int) -> Coefficients:
@@ -212,18 +231,15 @@ def _coefficients(matched: MatchedMetric, seed: int) -> Coefficients:
     x, y = list(table.figures.values()), list(quality.figures.values())
     known = reliability(table.values, table.clusters)
     picked = reliability(quality.values, quality.clusters)
+    same = ("benchmark", "metric", "constant", "n_largest", "smallest")
     return Coefficients(
-        benchmark=matched.benchmark,
-        metric=matched.metric,
+        **{name: getattr(matched, name) for name in same},
         downstream=downstream.of,
         scorers=tuple(
             ScorerValues(scorer=scorer, context=context, metric_value=a, downstream_value=b)
             for (scorer, context), a, b in zip(matched.scorers, x, y, strict=True)
         ),
-        constant=matched.constant,
         n=len(table.clusters),
-        n_largest=matched.n_largest,
-        smallest=matched.smallest,
         agreements=rank_agreement(x, y, seed=seed),
         reliability=known,
         downstream_reliability=picked,
@@ -232,3 +248,47 @@ def _coefficients(matched: MatchedMetric, seed: int) -> Coefficients:
         else math.sqrt(known.value * picked.value),
         power=rank_power(len(x), seed=seed),
     )
+
+
+def compared(matches: Sequence[MatchedMetric]) -> list[tuple[MatchedMetric, MatchedMetric]]:
+    """Return the two sides of each comparison of `COMPARED` that these matches allow.
+
+    The first benchmark that has both metrics; where none has, the first that has each. Two sides
+    with fewer than three common scorers are not compared.
+    """
+    pairs = []
+    for first, second in COMPARED:
+        sides = [
+            (a, b)
+            for a in matches
+            for b in matches
+            if (a.metric, b.metric) == (first, second) and len(_common(a, b)) >= LEAST
+        ]
+        # Stable: of several the order of the runs decides.
+        sides.sort(key=lambda pair: pair[0].benchmark != pair[1].benchmark)
+        pairs += sides[:1]
+    return pairs
+
+
+def differences_of(
+    pairs: Sequence[tuple[MatchedMetric, MatchedMetric]], seed: int = 0
+) -> tuple[Difference, ...]:
+    """Compare both sides of each pair, Holm-corrected over all of them."""
+    differences = []
+    for first, second in pairs:
+        common = _common(first, second)
+        quality = first.downstream.table(common)
+        figures = [side.figures for side in (first.table, second.table, quality)]
+        difference = Difference(
+            first=(first.benchmark, first.metric),
+            second=(second.benchmark, second.metric),
+            downstream=first.downstream.of,
+            n=len(common),
+            tau=agreement_difference(*([f[key] for key in common] for f in figures), seed=seed),
+        )
+        differences.append(difference)
+    return tuple(with_holm(differences, [difference.tau.p for difference in differences]))
+
+
+def _common(first: MatchedMetric, second: MatchedMetric) -> list[CellKey]:
+    return [name for name in first.scorers if name in second.scorers]

@@ -1,8 +1,10 @@
-"""One figure per scorer, with the rows or couples behind it: what rankings are made of."""
+"""Figures that rankings are made of, for the scorers that benchmarks and results both know."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -10,9 +12,11 @@ import numpy as np
 from palate import metrics
 from palate.contexts import NOTHING, strangers_of
 from palate.errors import ComparisonError
-from palate.metrics.clusters import Clusters
-from palate.runs import Run, Verdicts
-from palate.uses import CellKey, ScorerTable
+from palate.metrics import Clusters
+from palate.metrics.estimates import ROUNDING
+from palate.metrics.means import Units
+from palate.runs import SUMMARY, Run, Verdicts
+from palate.uses import CellKey, Downstream, DownstreamQuality, Origin, ScorerTable
 from palate.uses.units import Doubles
 
 ROUNDED = 1e-9
@@ -64,12 +68,12 @@ def benchmark_units(runs: Sequence[Run], metric: str) -> dict[CellKey, UnitValue
                 f"{run_name(first)} ({len(run.verdicts):,} and {len(first.verdicts):,} rows); "
                 "name runs of the same rows"
             )
-    found = {}
-    for name, run in mine.items():
-        units = _units(run, metric, mine, name)
-        if units is not None and not np.isnan(units.values).all():
-            found[name] = units
-    return found
+    by_scorer = ((key, _units(run, metric, mine, key)) for key, run in mine.items())
+    return {
+        key: units
+        for key, units in by_scorer
+        if units is not None and not np.isnan(units.values).all()
+    }
 
 
 def common_units(units: Mapping[CellKey, UnitValues], metric: str) -> ScorerTable:
@@ -120,23 +124,36 @@ def same_as_none(runs: Sequence[Run]) -> dict[CellKey, CellKey]:
 
 
 def _units(run: Run, metric: str, runs: Mapping[CellKey, Run], name: CellKey) -> UnitValues | None:
-    verdicts = run.verdicts
+    verdicts, units = run.verdicts, _units_of(run.verdicts)
     if metric == "accuracy":
-        return None if verdicts.mirrored else UnitValues(verdicts.values, verdicts.clusters)
+        return None if verdicts.mirrored else UnitValues(verdicts.values, units.clusters)
     if metric in ("mirrored accuracy", "concordance"):
         if not verdicts.mirrored:
             return None
         a, b = verdicts.couples.T
-        values = metrics.mirrored_values(verdicts.values[a], verdicts.values[b])
+        values = units.values(verdicts.values)
         if metric == "concordance":
             values = metrics.concordance_values(verdicts.margins[a], -verdicts.margins[b])
-            told = run.summary.concordance.value if run.summary.concordance is not None else None
+            stated = run.summary.concordance.value if run.summary.concordance is not None else None
             # A scorer that keeps users' states was scaled by user; the run does not say by what.
-            if told is None or not np.isclose(np.nanmean(values), told, atol=1e-6):
+            if stated is None or not np.isclose(np.nanmean(values), stated, atol=1e-6):
                 return None
-        return UnitValues(values, verdicts.couple_clusters)
+        return UnitValues(values, units.clusters)
     other = _partner(metric, runs, name)
-    return None if other is None else _gained(verdicts, other.verdicts, name)
+    if other is None:
+        return None
+    if not verdicts.same_rows(other.verdicts):
+        raise ComparisonError(f"validity: the runs of {name[0]} are of different rows")
+    gains = np.where(verdicts.own_words > 0, verdicts.values - other.verdicts.values, np.nan)
+    return UnitValues(units.values(gains), units.clusters)
+
+
+def _units_of(verdicts: Verdicts) -> Units:
+    """Return the rows of a run; of mirrored ones, the couples."""
+    if verdicts.mirrored:
+        a, b = verdicts.couples.T
+        return Units((a, b), verdicts.couple_clusters)
+    return Units((np.arange(len(verdicts)),), verdicts.clusters)
 
 
 def _partner(metric: str, runs: Mapping[CellKey, Run], name: CellKey) -> Run | None:
@@ -154,11 +171,164 @@ def _partner(metric: str, runs: Mapping[CellKey, Run], name: CellKey) -> Run | N
     return runs[scorer, strangers[0]] if strangers else None
 
 
-def _gained(verdicts: Verdicts, base: Verdicts, name: CellKey) -> UnitValues:
-    if not verdicts.same_rows(base):
-        raise ComparisonError(f"validity: the runs of {name[0]} are of different rows")
-    apart = np.where(verdicts.own_words > 0, verdicts.values - base.values, np.nan)
-    if not verdicts.mirrored:
-        return UnitValues(apart, verdicts.clusters)
-    a, b = verdicts.couples.T
-    return UnitValues((apart[a] + apart[b]) / 2, verdicts.couple_clusters)
+LEAST = 3
+"""Scorers that make a ranking."""
+LEAST_SHARED = 0.5
+
+
+class MetricColumn(NamedTuple):
+    """One figure of one benchmark, before it is known who has downstream results."""
+
+    benchmark: str
+    metric: str
+    units: Mapping[CellKey, UnitValues]
+    same: Mapping[CellKey, CellKey]
+    """Scorers that are another one of these again."""
+
+
+class MatchedMetric(NamedTuple):
+    """One figure of a benchmark beside one measure of quality, for scorers that have both."""
+
+    benchmark: str
+    metric: str
+    downstream: Downstream
+    table: ScorerTable
+    """Over the units that count for all of them."""
+    n_largest: int
+    """Units of the scorer with the most."""
+    smallest: CellKey
+    """Who has the fewest."""
+    constant: tuple[CellKey, ...] = ()
+    """Left out: both of their figures are the same in every unit."""
+
+    @property
+    def scorers(self) -> tuple[CellKey, ...]:
+        """Those with both, in the order of the runs."""
+        return self.table.scorers
+
+
+def match(side: MetricColumn, downstream: Downstream) -> MatchedMetric | None:
+    """Hold the scorers with downstream results to common rows; None where there are none.
+
+    Every scorer counts once, under a name that both sides know. Whom no user moves in either
+    figure is left out: who is blind to the user is at ½ on mirrored couples and at ½ in a contrast
+    by their law, which is no agreement of two measurements. Raises as `common_units`.
+    """
+    known = dict(side.units)
+    for again, first in side.same.items():
+        if first in downstream.values and again in known:
+            known.setdefault(first, known[again])
+            del known[again]
+    both = {key: own for key, own in known.items() if key in downstream.values}
+    if not both:
+        return None
+    constant = tuple(
+        key
+        for key, own in both.items()
+        if key in downstream.constant and np.nanmax(own.values) - np.nanmin(own.values) <= ROUNDING
+    )
+    if len(constant) == len(both):
+        constant = ()
+    moved = {key: own for key, own in both.items() if key not in constant}
+    counts = {key: own.n for key, own in moved.items()}
+    return MatchedMetric(
+        side.benchmark,
+        side.metric,
+        downstream,
+        common_units(moved, side.metric),
+        max(counts.values()),
+        min(counts, key=counts.__getitem__),
+        constant,
+    )
+
+
+def refuse_other_questions(runs: Sequence[Run], downstream: Downstream) -> None:
+    """Raise `ComparisonError` where a benchmark of this name ran on other rows than the answers."""
+    for run in runs:
+        keys = set(run.verdicts.keys)
+        shared = len(keys & set(downstream.rows.items()))
+        if shared < LEAST_SHARED * min(len(keys), len(downstream.rows)):
+            raise ComparisonError(
+                f"validity: {run_name(run)} is of {len(keys):,} rows of {downstream.of.benchmark}, "
+                f"of which the downstream results have {shared:,}; they are of other questions"
+            )
+
+
+def same_model_runs(runs: Sequence[Run], downstream: Sequence[Downstream]) -> list[Run]:
+    """Return the runs without those that another model made under a scorer's name.
+
+    Raises `ComparisonError` where a scorer has no other run, naming both folders. Who does not
+    say what the model was passes.
+    """
+    others = {k: origin for k, run in enumerate(runs) if (origin := _another(run, downstream))}
+    same = [run for k, run in enumerate(runs) if k not in others]
+    cells = {run.cell for run in same}
+    for k, origin in others.items():
+        summary, made = runs[k].summary, run_name(runs[k])
+        if runs[k].cell not in cells:
+            older = min(made, origin.where, key=_written)
+            raise ComparisonError(
+                f"validity: {summary.scorer} under {summary.context} is one model (or setting) in "
+                f"{made} and another in {origin.where}; the model "
+                f"changed; rerun one of them (the older is {older})"
+            )
+    return same
+
+
+def _another(run: Run, downstream: Sequence[Downstream]) -> Origin | None:
+    """Return what made the picks where something else made the run.
+
+    On the answers' benchmark fingerprints tell, with all settings and users' states. Another
+    benchmark has other users, and a run in memory no fingerprints: there the models tell.
+    """
+    models, prints = set(run.summary.models), run.fingerprints
+    for quality in downstream:
+        origin = quality.origins.get(run.cell[1:])
+        if origin is None:
+            continue
+        if prints and origin.fingerprints and run.summary.benchmark == quality.of.benchmark:
+            differ = prints != origin.fingerprints
+        else:
+            differ = bool(models and origin.models) and models != set(origin.models)
+        if differ:
+            return origin
+    return None
+
+
+def _written(folder: str) -> float:
+    file = Path(folder) / SUMMARY
+    return file.stat().st_mtime if file.is_file() else 0.0
+
+
+def joined(results: Sequence[Downstream]) -> list[Downstream]:
+    """Return what several results say of the same answers and measure as one.
+
+    A scorer that is there twice with the same picks counts once. Raises `ComparisonError` where
+    its picks differ, and where answers were left without score or quality: each result then rests
+    on other answers.
+    """
+    by: dict[tuple[DownstreamQuality, str], Downstream] = {}
+    for result in (result for result in results if result.values):
+        first = by.setdefault((result.of, result.samples), result)
+        if first is result:
+            continue
+        first_folder, other = (next(iter(side.origins.values())).where for side in (first, result))
+        if not (first.complete and result.complete) or first.rows != result.rows:
+            raise ComparisonError(
+                f"validity: {first_folder} and {other} rest on different answers of "
+                f"{result.of.policy}, since some have no score; name one of them, or run "
+                f"{result.kind} with all scorers"
+            )
+        for scorer, context in first.values.keys() & result.values.keys():
+            apart = first.values[scorer, context] - result.values[scorer, context]
+            if bool(np.any(np.abs(apart) > ROUNDING)):
+                raise ComparisonError(
+                    f"validity: {scorer} under {context} picks otherwise in {first_folder} than "
+                    f"in {other}; name one of them"
+                )
+        by[result.of, result.samples] = replace(
+            first,
+            values={**first.values, **result.values},
+            origins={**first.origins, **result.origins},
+        )
+    return list(by.values())

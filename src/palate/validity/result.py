@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Self
 
-from palate.metrics.ranks import AgreementDifference, RankAgreement, RankPower, Reliability
+from palate.metrics import AgreementDifference, RankAgreement, RankPower, Reliability
 from palate.records import Record
 from palate.runs import Noise, Result, read_content
-from palate.runs.noise import WhereGiven
+from palate.runs.summary import WhereGiven
 from palate.uses import CellKey, DownstreamQuality
 
 
@@ -113,12 +113,12 @@ class Validity(Result):
 
     def lines(self) -> Iterator[str]:
         """Yield, per coefficient and scorer, both values as one line of JSON."""
-        for each in self.summary.coefficients:
-            of = each.downstream
-            for scorer in each.scorers:
+        for coefficient in self.summary.coefficients:
+            of = coefficient.downstream
+            for scorer in coefficient.scorers:
                 yield ValidityRow(
-                    benchmark=each.benchmark,
-                    metric=each.metric,
+                    benchmark=coefficient.benchmark,
+                    metric=coefficient.metric,
                     policy=of.policy,
                     quality=of.quality,
                     k=of.k,

@@ -1,24 +1,50 @@
-"""Some rows of a run scored afresh by what its manifest names."""
+"""Some rows of a run, or all of them, scored afresh by what its manifest names."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import zip_longest
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from palate.benchmarks import Dataset
 from palate.errors import UsageError
-from palate.evaluation import BoundScorer, Computation, SampledRows, Start, Work, verdict_rows
+from palate.evaluation import (
+    LEAST_ROWS,
+    BoundScorer,
+    Computation,
+    FirstRun,
+    RecomputeOptions,
+    Start,
+    Work,
+    recomputed,
+    sampled,
+    score_undecided,
+    summary_of,
+    verdict_rows,
+)
+from palate.metrics.arrays import FloatArray
+from palate.metrics.noise import error_sd
 from palate.records import Settings
-from palate.runs import Manifest, Summary, Verdicts
+from palate.runs import MANIFEST, ROWS, SUMMARY, Manifest, Noise, Run, Summary, Verdicts
+from palate.runs.run import AGAIN, UNDECIDED
 from palate.seeding import unit
 from palate.session import Session
 
-FLOAT32 = 1e-4
-"""How far numbers of float32 may lie apart on two processors: of 1, or of the margin."""
 DEVIATIONS = 6 * math.sqrt(2)
-"""Of a margin's measured error: two computations differ by √2 of it, and six are no chance."""
+"""Of a margin's error: two computations differ by √2 of it, and six are no chance."""
+
+
+class Afresh(NamedTuple):
+    """What scoring afresh gave."""
+
+    problems: list[str]
+    """What is otherwise here, with its file and line."""
+    summary: Callable[[Noise | None], Summary] | None = None
+    """Makes the summary, with all that only scoring tells; None where some rows were scored."""
 
 
 @dataclass(frozen=True)
@@ -30,53 +56,137 @@ class Rescoring:
     settings: Settings
     start: Start
 
-    def problems(
-        self, manifest: Manifest, summary: Summary, verdicts: Verdicts, pairs: Dataset
-    ) -> list[tuple[int, str]]:
-        """Return the drawn rows, by line, whose numbers are others when they are scored afresh.
+    def score(self, run: Run, manifest: Manifest, pairs: Dataset) -> Afresh:
+        """Score the drawn rows afresh; where all are drawn, all that a run holds is made again.
 
+        The error of half precision is measured here, on rows that are scored in float32 beside.
         Raises `UsageError` where what the manifest names cannot be built, or is another here.
         """
         identity, spec = manifest.identity, manifest.identity["scorer"]
         settings = {name: identity[name] for name in ("seed", "dtype", "batch_tokens")}
         work = Work.of(self.session, self.settings.model_copy(update=settings))
         job = BoundScorer.of(spec, pairs, identity["context"], work)
-        ids, seed = verdicts.ids, self.settings.seed
+        order = self._drawn(run, pairs, identity)
+        whole = len(order) == len(run.verdicts)
+        computation = job.computation(job.rows if whole else job.rows.of_pairs(order))
+        about = {"rows": pairs.content_hash, **pairs.how_read}
+        mine = job.manifest(Run.kind, computation, about)
+        _refuse_another(manifest, mine)
+        progress = work.start(f"{spec} afresh")
+        passes = computation.run(None, None, progress)
+        here = Verdicts(verdict_rows(job, passes, order))
+        twice = RecomputeOptions(max(LEAST_ROWS, len(run.again) if whole and run.again else 0))
+        again = recomputed(job, FirstRun(computation, here, None, progress), twice)
+        noise, in_float32 = again
+        allowed = _allowed(computation, noise, here, in_float32)
+        problems = _differing(run, ROWS, run.verdicts, here, allowed)
+        if run.again is not None and in_float32 is not None:
+            problems += _differing(run, AGAIN, run.again, in_float32, FLOAT32, whole=whole)
+        if noise is not None and run.summary.noise is None:
+            problems.append(f"{run.folder}/{SUMMARY}: half precision without noise")
+        if not whole:
+            return Afresh(problems)
+        problems += [f"{run.folder}/{MANIFEST}: {what}" for what in _otherwise(manifest, mine)]
+        if run.undecided is not None:
+            rated, _ = score_undecided(job, None, progress)
+            there = run.undecided, rated or Verdicts(())
+            problems += _differing(run, UNDECIDED, *there, allowed, whole=True)
+        return Afresh(
+            problems, lambda noise: summary_of(job, computation, run.verdicts, passes, noise)
+        )
+
+    def _drawn(self, run: Run, pairs: Dataset, identity: Mapping[str, Any]) -> list[int]:
+        ids, seed = run.verdicts.ids, self.settings.seed
         shuffled = sorted(range(len(ids)), key=lambda k: unit("verify", seed, ids[k]))
-        drawn = sorted(shuffled[: self.rows])
-        computation = job.computation(SampledRows(job.rows, drawn))
-        _refuse_another(computation, manifest)
-        allowed = _tolerance(computation, manifest, summary)
-        passes = computation.run(None, None, work.start(f"{spec} afresh"))
-        first, second = verdicts.take(drawn), Verdicts(verdict_rows(job, passes, drawn))
-        a, b = first.votes, second.votes
-        near = np.abs(a - b) <= allowed * (np.fmax(1, np.abs(a)) if allowed == FLOAT32 else 1)
-        differ = ~(near | (np.isnan(a) & np.isnan(b)))
-        first_of = differ.argmax(axis=1)  # of a row's orders, draws or its only number
-        return [
-            (drawn[k] + 1, f"row {first.ids[k]!r}: {a[k, n]:.6g}; scored afresh {b[k, n]:.6g}")
-            for k, n in enumerate(first_of.tolist())
-            if differ[k, n]
-        ]
+        half = identity["dtype"] not in (None, "float32")
+        measured = sampled(pairs, LEAST_ROWS, identity["seed"]) if half else []
+        return sorted({*shuffled[: self.rows], *measured})
 
 
-def _refuse_another(computation: Computation, manifest: Manifest) -> None:
-    # A device of another kind is no other scorer.
-    if list(computation.fingerprints) == list(manifest.identity["fingerprints"]):
-        return
-    both = zip(manifest.details, computation.details, strict=False)
-    names = {name for old, new in both for name in {*old, *new} if old.get(name) != new.get(name)}
-    if names != {"device"}:
+class _Allowed(NamedTuple):
+    """How far a margin and a score may be off: so much, and so much of 1 or of itself."""
+
+    margin: float
+    score: float
+    relative: float
+
+
+EXACTLY, FLOAT32 = _Allowed(0.0, 0.0, 0.0), _Allowed(0.0, 0.0, 1e-4)
+"""Numbers of float32 may lie so far apart on two processors."""
+
+
+def _allowed(
+    computation: Computation, noise: Noise | None, here: Verdicts, in_float32: Verdicts | None
+) -> _Allowed:
+    if not computation.models:
+        return EXACTLY
+    if noise is None:  # float32, also of embedders that compute in nothing else, and endpoints
+        return FLOAT32
+    if in_float32 is None or noise.sd is None:
+        why = noise.note or "its replies are read as text"
+        raise UsageError(f"half precision whose error cannot be measured here: {why}")
+    place = {name: k for k, name in enumerate(here.ids)}
+    both = here.take([place[name] for name in in_float32.ids]), in_float32
+    scores, better = (_numbers(verdicts)[1] for verdicts in both)
+    score = error_sd((scores - better).ravel()) or 0.0
+    return _Allowed(DEVIATIONS * noise.sd, DEVIATIONS * score, 0.0)
+
+
+def _numbers(verdicts: Verdicts) -> tuple[FloatArray, FloatArray]:
+    """Return each row's margin, or those of its orders, and its two scores; NaN where none."""
+    rated = [row.ratings.scores if row.ratings else (None, None) for row in verdicts.rows]
+    return verdicts.votes, np.array(rated, dtype=float).reshape(-1, 2)
+
+
+def _differing(
+    run: Run, file: str, there: Verdicts, here: Verdicts, allowed: _Allowed, *, whole: bool = False
+) -> list[str]:
+    """Return the lines of a file of which a number is another here, or the row none, if `whole`."""
+    place = {name: k for k, name in enumerate(here.ids)}
+    wrong: dict[int, str] = {}
+    for k, name in enumerate(there.ids):
+        if name not in place:
+            wrong |= {k: "no row that is scored here"} if whole else {}
+        elif there.own_words[k] != (words := here.own_words[place[name]]):
+            wrong[k] = f"own_words {there.own_words[k]}; here {words}"
+    both = zip(_numbers(there), _numbers(here), (allowed.margin, allowed.score), strict=True)
+    for old, new, most in both:
+        for k, name in enumerate(there.ids):
+            other = new[place[name]] if name in place else old[k]
+            for a, b in zip_longest(old[k], other, fillvalue=math.nan):
+                near = abs(a - b) <= most + allowed.relative * max(1.0, abs(a))
+                if not near and not (math.isnan(a) and math.isnan(b)):
+                    wrong.setdefault(k, f"{a:.6g}; scored afresh {b:.6g}")
+    return [
+        f"{run.folder}/{file}:{k + 1}: row {there.ids[k]!r}: {what}"
+        for k, what in sorted(wrong.items())
+    ]
+
+
+def _refuse_another(manifest: Manifest, mine: Manifest) -> None:
+    """Refuse a scorer, or a context, that is another here; a device of another kind is none."""
+    identity = manifest.identity
+    for name in mine.identity.keys() - {"fingerprints", "device"}:
+        if identity.get(name) != (here := mine.identity[name]):
+            hint = " (--choices, --posts)" if name == "context_fingerprint" else ""
+            raise UsageError(f"has {name} {identity.get(name)!r}; it is {here!r} here{hint}")
+    names = _other_details(manifest, mine)
+    if identity["fingerprints"] != mine.identity["fingerprints"] and names != {"device"}:
         what = ", ".join(sorted(names)) or "fingerprint"
         raise UsageError(f"the scorer that is built here has another {what}")
 
 
-def _tolerance(computation: Computation, manifest: Manifest, summary: Summary) -> float:
-    """Return how far a number may be off: not at all, where no model is read."""
-    if not computation.models:
-        return 0.0
-    if summary.noise is not None and summary.noise.sd:
-        return DEVIATIONS * summary.noise.sd
-    if manifest.identity["dtype"] in (None, "float32"):
-        return FLOAT32
-    raise UsageError("half precision whose noise was not measured (palate evaluate --noise-rows)")
+def _other_details(manifest: Manifest, mine: Manifest) -> set[str]:
+    nothing: Mapping[str, Any] = {}
+    both = zip_longest(manifest.details, mine.details, fillvalue=nothing)
+    return {name for old, new in both for name in {*old, *new} if old.get(name) != new.get(name)}
+
+
+def _otherwise(manifest: Manifest, mine: Manifest) -> list[str]:
+    """Return what the manifest of a run tells that is otherwise here."""
+    names = sorted(_other_details(manifest, mine) - {"device"})
+    wrong = [f"`details` have another {name}" for name in names]
+    for name in ("passes", "inputs"):
+        if getattr(manifest, name) != getattr(mine, name):
+            wrong.append(f"`{name}` are others than here")
+    return wrong

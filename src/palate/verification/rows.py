@@ -9,8 +9,7 @@ from pathlib import Path
 from palate.benchmarks import Dataset
 from palate.errors import RunError, first_line
 from palate.evaluation import BoundScorer, Work, row_of
-from palate.records import Judgement, Outcome, Scores, Settings, Verdict, margin_of
-from palate.records.record import problem_of
+from palate.records import Judgement, Outcome, Scores, Settings, Verdict, margin_of, problem_of
 from palate.runs import Line, Manifest, VerdictRow, located_lines
 from palate.specs import Spec
 
@@ -51,7 +50,6 @@ def by_numbers(protocol: str) -> Check:
     """Check that a row's verdict follows from its margin, orders, share and scores."""
 
     def check(place: int, row: VerdictRow) -> str | None:
-        del place
         verdict = Verdict(outcome=Outcome.UNSCORED, reason=row.reason)
         if row.share is not None:
             verdict = Verdict.of_share(row.share)
@@ -86,9 +84,7 @@ def by_data(pairs: Dataset, seed: int) -> Check:
             )
         scores = row.ratings.scores if row.ratings else (None, None)
         in_order = Scores(values=scores[:: 1 if job.rows.chosen_position(place) == 0 else -1])
-        other = pairs.mirror_rows[place]
-        mirror_of = names[other] if other >= 0 else None
-        expected = row_of(job, place, _verdict_in(row), in_order, mirror_of)
+        expected = row_of(job, place, _verdict_in(row), in_order)
         for name in VerdictRow.model_fields.keys() - {"own_words"}:
             if getattr(row, name) != getattr(expected, name):
                 return f"{name} {getattr(row, name)!r}; the data have {getattr(expected, name)!r}"
@@ -114,7 +110,6 @@ def by_journal(path: Path, manifest: Manifest) -> Check | None:
         return None
 
     def check(place: int, row: VerdictRow) -> str | None:
-        del place
         if row.margin is None or row.id not in lines:
             return None
         values = [value for value in lines[row.id].values if value is not None]

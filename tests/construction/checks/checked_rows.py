@@ -6,7 +6,7 @@ from typing import Any
 
 from pairs import pair_of
 from palate.benchmarks import Dataset, as_mirrored
-from palate.construction.checks.row_check import CheckOptions, CheckResult, check_rows
+from palate.construction.audit import CheckOptions, CheckResult, check_rows
 from palate.evaluation import Work
 from palate.records import Post, RubricAspect
 

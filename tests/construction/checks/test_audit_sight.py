@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from checked_rows import aspect, post, row, set_of
 
-from palate.construction.checks.gap import Gaps
-from palate.construction.checks.sight import (
+from palate.construction.filter_validation import (
     ELSEWHERE,
     SHORTENED,
     SHUFFLED,
@@ -19,6 +18,7 @@ from palate.construction.checks.sight import (
     share_won,
     twins,
 )
+from palate.construction.gap import Gaps
 from palate.evaluation import Work
 from palate.quality import QualityScore, require_aspects
 from palate.records import Post

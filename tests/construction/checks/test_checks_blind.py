@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from checked_rows import checked, row
 
-from palate.construction.checks.row_check import CheckOptions
+from palate.construction.audit import CheckOptions
 from palate.errors import EndpointError, UsageError
 from palate.evaluation import Work
 from palate.records import Judgement, ScorerInfo
@@ -67,8 +67,8 @@ def test_a_scorer_must_be_apart_by_more_than_n_points():
     assert blind(*rows, blind="longest", apart=3).details == (None, None)
     result = blind(*rows, blind="longest", apart=2.5)
     assert result.details == ("chosen is better by 3", "rejected is better by 3")
-    assert result.n_checked == 2
-    assert checked(*rows)["blind"].needs == "--blind SCORER"
+    assert result.counts.n_checked == 2
+    assert checked(*rows)["blind"].counts.needs == "--blind SCORER"
 
 
 def test_the_verdicts_are_an_ordinary_run(tmp_path):

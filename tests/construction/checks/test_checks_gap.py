@@ -8,8 +8,8 @@ from checked_rows import aspect, checked, row, set_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palate.construction.checks.gap import NULL_GAPS, gap_faults
-from palate.construction.checks.row_check import CheckOptions
+from palate.construction.audit import CheckOptions
+from palate.construction.gap import NULL_GAPS, gap_faults
 from palate.errors import BenchmarkError, UsageError
 from palate.evaluation import Work
 from palate.quality import QualityScore, require_aspects
@@ -79,7 +79,7 @@ def test_a_couples_gap_is_the_sum_over_its_rows(work):
     assert result.details == (None, None, *["couple gap -0.100 is not above 0.000"] * 2)
     np.testing.assert_allclose(result.gaps.own_ratings[0], [0.9, 0.6])
     assert result.gaps.units == ((0, 1), (2, 3))
-    assert result.n_checked == 4
+    assert result.counts.n_checked == 4
     assert gap_of(rows, Planted(values), "0.2", work).details[0] is not None  # equal is not above
 
 
@@ -90,7 +90,7 @@ def test_rows_alone_and_rows_without_a_rubric(work):
     values = {("x1", "ann"): 0.75, ("x", "cid"): 0.25}
     result = gap_of([first, bare, alone], Planted(values), "0.1", work)
     assert result.details == (None, None, "gap -0.250 is not above 0.100")
-    assert (result.n_checked, result.gaps.units) == (2, ((0,), (2,)))
+    assert (result.counts.n_checked, result.gaps.units) == (2, ((0,), (2,)))
     assert np.isnan(result.gaps.own_ratings[1]).all()
 
 
@@ -139,7 +139,7 @@ def test_third_users_are_of_the_subset(work):
 
 def test_without_third_users_a_quantile_is_of_nothing(work):
     result = gap_of(couple(1, "ann", "bob"), Planted(), "null:0.95", work)
-    assert (result.needs, result.n_checked) == ("third users with rubrics", 0)
+    assert (result.counts.needs, result.counts.n_checked) == ("third users with rubrics", 0)
     assert result.details == (None, None)
     assert result.gaps.thresholds == {2: None}
 
@@ -181,4 +181,4 @@ def test_a_limit_that_cannot_be_read_is_refused_in_one_line(limit, work):
 def test_a_set_without_rubrics_has_no_gap(work):
     with pytest.raises(BenchmarkError, match=r"2 of 2 rows have no `rubric_aspects` \(1, 2\)"):
         gap_of([row("1"), row("2", "bob")], Planted(), "0", work)
-    assert checked(row())["gap"].needs == "--adherence MEASURE"
+    assert checked(row())["gap"].counts.needs == "--adherence MEASURE"

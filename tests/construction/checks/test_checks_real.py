@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from palate.benchmarks import load_benchmark
-from palate.construction.checks.gap import gap_faults
-from palate.construction.checks.row_check import CheckOptions, check_rows
-from palate.construction.checks.texts import repeated_faults
+from palate.construction.audit import CheckOptions, check_rows
+from palate.construction.gap import gap_faults
+from palate.construction.text_checks import repeated_faults
 from palate.evaluation import Work
 from palate.records import Settings
 

@@ -10,9 +10,9 @@ from checked_rows import NUMBERS, checked, post, row, set_of, words
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palate.construction.checks.row_check import CheckOptions
-from palate.construction.checks.shared_words import leak_faults
+from palate.construction.audit import CheckOptions
 from palate.construction.leaks import RUN
+from palate.construction.text_checks import leak_faults
 from palate.errors import DataError
 from palate.words import plain_words, runs
 
@@ -34,8 +34,8 @@ def test_what_shares_thirteen_words_with_which_post_is_named():
         None,
         None,
     )
-    assert results["leak"].n_checked == 4
-    assert checked(row())["leak"].needs == "profiles"
+    assert results["leak"].counts.n_checked == 4
+    assert checked(row())["leak"].counts.needs == "profiles"
 
 
 @given(
@@ -87,8 +87,8 @@ def test_a_foreign_file_shares_thirteen_words(tmp_path):
         "narrative: 13 words of train.csv:2",
         None,
     )
-    assert against(lines).n_checked == 3
-    assert checked(row())["contaminated"].needs == "--against FILE"
+    assert against(lines).counts.n_checked == 3
+    assert checked(row())["contaminated"].counts.needs == "--against FILE"
 
 
 def test_words_of_a_plain_text_run_over_the_ends_of_lines(tmp_path):

@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 from checked_rows import NUMBERS, aspect, checked, post, row, words
 
-from palate.construction.checks.answer_format import format_fault
+from palate.benchmarks import load_benchmark
+from palate.construction.audit import CheckOptions, check_rows
+from palate.construction.text_checks import format_fault
+from palate.evaluation import Work
 
 FAULTS = {
     "": "is empty",
@@ -28,6 +31,25 @@ FAULTS = {
     "I'm Claude, an AI assistant made by Anthropic.": "names its model",
     "I was trained by Google on many texts.": "names its model",
     "My knowledge cutoff is 2023.": "names its model",
+    "I am an AI, so I do not have personal preferences": "names its model",
+    "I'm just an AI, and teas are beyond me.": "names its model",
+    "This is Gemini, a model by Google": "names its model",
+    "Hi! I'm Kimi, a large language model from Mistral.": "names its model",
+    "I won't be able to help with that": "is a refusal",
+    "I must decline to answer": "is a refusal",
+    "I do not feel comfortable answering": "is a refusal",
+    "I'm sorry to hear it, but I'm not able to help you with this.": "is a refusal",
+    "My apologies, but I will not be able to respond to that request.": "is a refusal",
+    "I'm afraid that I can't discuss it. I refuse to continue.": None,
+    "I'm afraid that I can't comply with such a prompt.": "is a refusal",
+    "No, I cannot provide reasons why that would be right.": "is a refusal",
+    "I am not allowed to provide you with her address.": "is a refusal",
+    "I cannot provide any medical advice here.": "is a refusal",
+    "I have to respectfully decline that request.": "is a refusal",
+    "I refuse to help with a plan of this kind.": "is a refusal",
+    "I'm not comfortable providing that.": "is a refusal",
+    "It would be inappropriate for me to discuss it.": "is a refusal",
+    "I apologize, but it is not appropriate or safe to provide that.": "is a refusal",
 }
 HARMLESS = (
     "42",
@@ -45,6 +67,15 @@ HARMLESS = (
     "I'm a Llama farmer. I am an AI engineer.",
     'Their essay began "As an AI language model, I", which told all.',
     "The model was trained by Google.",
+    "I must decline your invitation, though the tea sounds lovely.",
+    "I don't feel comfortable in new shoes, so I wear old ones.",
+    "I am not able to sleep after coffee, so drink tea.",
+    "I can't provide for six guests; order the cake.",
+    "I'm an AI engineer. This is Claude, a model from Lyon.",
+    "I won't be able to come, but bring the answers.",
+    "I refuse the third cup; it keeps me awake.",
+    "It's not appropriate to wear white there.",
+    "It is unethical to write it. I would not.",
 )
 
 
@@ -61,7 +92,7 @@ def test_ordinary_advice_has_no_fault(answer):
 def test_each_side_of_a_row_is_named():
     results = checked(row(chosen="…", rejected="I'm ChatGPT."), row("2"))
     assert results["format"].details == ("chosen is empty; rejected names its model", None)
-    assert results["format"].n_checked == 2
+    assert results["format"].counts.n_checked == 2
 
 
 def test_evidence_is_quoted_from_narrative_or_posts_in_whatever_spaces():
@@ -79,8 +110,8 @@ def test_evidence_is_quoted_from_narrative_or_posts_in_whatever_spaces():
     )
     results = checked(asked, row("2"), row("3", rubric_aspects=aspects))
     assert results["quote"].details == ("aspect 3 quotes nothing", None, None)
-    assert (results["quote"].n_checked, results["quote"].verbatim) == (1, (3, 4))
-    assert checked(row("2"))["quote"].needs == "evidence, and posts or narratives"
+    assert (results["quote"].counts.n_checked, results["quote"].verbatim) == (1, (3, 4))
+    assert checked(row("2"))["quote"].counts.needs == "evidence, and posts or narratives"
 
 
 def test_an_answer_repeats_eight_words_of_the_gold():
@@ -104,8 +135,8 @@ def test_an_answer_repeats_eight_words_of_the_gold():
         None,
         None,
     )
-    assert results["parrot"].n_checked == 3
-    assert checked(row())["parrot"].needs == "narratives, rubrics or references"
+    assert results["parrot"].counts.n_checked == 3
+    assert checked(row())["parrot"].counts.needs == "narratives, rubrics or references"
 
 
 def test_a_post_that_is_not_earlier_is_later():
@@ -124,8 +155,8 @@ def test_a_post_that_is_not_earlier_is_later():
         None,
         None,
     )
-    assert results["later"].n_checked == 3
-    assert checked(row(date="2020", profile=posts[2:]))["later"].needs == (
+    assert results["later"].counts.n_checked == 3
+    assert checked(row(date="2020", profile=posts[2:]))["later"].counts.needs == (
         "dates of questions and posts"
     )
 
@@ -141,13 +172,16 @@ def test_only_a_users_own_row_is_repeated():
         row("5", user="bob", text=long, chosen="Yes, tea.", rejected="No."),
         row("6", user="bob", text=long, chosen="Yes, tea.", rejected="No."),
     )
-    assert results["repeated"].details == (
-        None,
-        "repeats row 1",
-        None,
-        None,
-        None,
-        "repeats row 5",
-    )
+    assert results["repeated"].details == (None, "repeats row 1", None, None, None, "repeats row 5")
     nobody = checked(row("1", "1"), row("2", "2"))["repeated"]
-    assert (nobody.needs, nobody.details) == ("user ids", (None, None))
+    assert (nobody.counts.needs, nobody.details) == ("user ids", (None, None))
+
+
+def test_tasting_has_no_fault_and_every_evidence_is_quoted():
+    rows = check_rows(load_benchmark("tasting"), CheckOptions(), Work.of())
+    results = {result.name: result for result in rows}
+    assert results["quote"].verbatim == (364, 364)
+    for name in ("format", "quote", "parrot", "leak", "repeated"):
+        assert results[name].counts.n_checked == 96
+        assert results[name].details == (None,) * 96
+    assert results["later"].counts.needs == "dates of questions and posts"

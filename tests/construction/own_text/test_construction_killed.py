@@ -4,27 +4,19 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from lamp_shaped import clean, read, write
 
 import palate.construction
+from children import called
 from palate.answers import LanguageModelPolicy
-from palate.construction import build_own_text, writing
+from palate.construction import build_own_text, rows
 from palate.records import Settings
 from palate.runs import read_manifest
 
 SETTINGS = Settings(dtype="float32")
-CHILD = """
-import sys
-sys.path[:0] = {paths!r}
-import test_construction_killed as here
-
-here.build_until({where!r}, {after}, {model!r}, here.Path({folder!r}))
-"""
 
 
 def build(model: str, folder: Path, start=lambda label: lambda done, total: None):
@@ -48,8 +40,8 @@ def build_until(where: str, after: int, model: str, folder: Path) -> None:
     if where == "answers":
         build(model, folder, lambda label: count)
     elif where == "rows":
-        put = writing.RowWriter.write
-        writing.RowWriter.write = lambda self, row: (put(self, row), count())  # type: ignore
+        put = rows.RowWriter.write
+        rows.RowWriter.write = lambda self, row: (put(self, row), count())  # type: ignore
         build(model, folder)
     else:
         palate.construction.OwnTextBuild.save_with = count  # type: ignore[assignment]
@@ -60,7 +52,7 @@ def outcome(folder: Path) -> list[bytes]:
     result = folder / "runs" / "pairs" / "own-text"
     files = [folder / "pairs.jsonl.gz", *(path for path in result.rglob("*") if path.is_file())]
     assert [path.name for path in sorted(files)] == [
-        "pairs.jsonl.gz", "manifest.json", "rows.jsonl", "summary.json",
+        "pairs.jsonl.gz", "manifest.json", "rows.jsonl", "summary.json", "sums.json",
     ]  # fmt: skip
     return [path.read_bytes() for path in sorted(files)]
 
@@ -76,10 +68,8 @@ def test_a_killed_build_goes_on_where_it_was(tiny, tmp_path, monkeypatch, where,
         "rows": 6, "users": 2, "inputs": 6, "against_authors": 0, "against_model": 6,
     }  # fmt: skip
     killed = tmp_path / "killed"
-    code = CHILD.format(paths=[str(Path(__file__).parent), *sys.path], where=where, after=after,
-                        model=model, folder=str(killed))  # fmt: skip
-    done = subprocess.run([sys.executable, "-c", code], check=False, timeout=300)
-    assert done.returncode == -signal.SIGKILL
+    call = f"build_until({where!r}, {after}, {model!r}, here.Path({str(killed)!r}))"
+    assert called(__file__, call) == -signal.SIGKILL
     assert not list((killed / "runs").rglob("summary.json"))
     there = len(list((killed / "cache" / "samples").glob("??/*")))
 

@@ -12,7 +12,7 @@ import pytest
 from lamp_shaped import ASK, article, clean, headline, item, read, write
 
 from palate import Dataset, construction, load_benchmark
-from palate.construction.own_text.palate_rows import read_rows
+from palate.construction.own_text_layouts import read_rows
 from palate.errors import DataError, PalateError
 from palate.runs import read_manifest
 

@@ -13,7 +13,7 @@ from lamp_shaped import ASK, article, clean, headline, item, read, write
 from palate import construction
 from palate.construction import OwnTextBuild
 from palate.construction.leaks import RUN, Guard, Passage, is_earlier
-from palate.construction.own_text.pairing import Answers
+from palate.construction.own_text import Answers
 from palate.errors import DataError
 from palate.words import plain_words, runs
 
@@ -28,49 +28,35 @@ def built(tmp_path: Path, rows: list[dict], **how: object) -> tuple[OwnTextBuild
 
 
 REFERENCE = headline(0, 0)
+
+
+def earlier(title: str = headline(0, 50), on: str = article(50, 0), date: str = "2015-02-01"):  # type: ignore[no-untyped-def]
+    return item("x", on, title, date)
+
+
+WORDS = article(0).split()
+CHANGED = REFERENCE.replace("h0x0y2", "w")
 PLANTED = {
-    "not earlier": (
-        item("x", article(50, 0), headline(0, 50), "2016-02-01"),
-        item("x", article(50, 0), headline(0, 50), "2015-02-01"),
-    ),
-    "not earlier, the same day": (
-        item("x", article(50, 0), headline(0, 50), "2016-01-01"),
-        item("x", article(50, 0), headline(0, 50), "2015-12-31"),
-    ),
-    "same input": (
-        item("x", article(0), headline(0, 50), "2015-02-01"),
-        item("x", article(60), headline(0, 50), "2015-02-01"),
-    ),
+    "not earlier": (earlier(date="2016-02-01"), earlier()),
+    "not earlier, the same day": (earlier(date="2016-01-01"), earlier(date="2015-12-31")),
+    "same input": (earlier(on=article(0)), earlier(on=article(60))),
     "same input, in other letters": (
-        item("x", article(0).upper().replace(" ", ",\n"), headline(0, 50), "2015-02-01"),
-        item("x", article(60).upper(), headline(0, 50), "2015-02-01"),
+        earlier(on=article(0).upper().replace(" ", ",\n")), earlier(on=article(60).upper()),
     ),
     "same input, thirteen words of it": (
-        item("x", " ".join(article(0).split()[4:17]) + " and more", headline(0, 50), "2015-02-01"),
-        item("x", " ".join(article(0).split()[4:16]) + " and more", headline(0, 50), "2015-02-01"),
+        earlier(on=" ".join(WORDS[4:17]) + " and more"),
+        earlier(on=" ".join(WORDS[4:16]) + " and more"),
     ),
-    "same input, as the user's own text": (
-        item("x", article(50, 0), article(0), "2015-02-01"),
-        item("x", article(50, 0), article(61), "2015-02-01"),
-    ),
-    "shares the reference": (
-        item("x", article(50, 0), REFERENCE, "2015-02-01"),
-        item("x", article(50, 0), headline(0, 51), "2015-02-01"),
-    ),
+    "same input, as the user's own text": (earlier(article(0)), earlier(article(61))),
+    "shares the reference": (earlier(REFERENCE), earlier(headline(0, 51))),
     "shares the reference, with a word more": (
-        item("x", article(50, 0), f"Update: {REFERENCE}!", "2015-02-01"),
-        item("x", article(50, 0), " ".join(REFERENCE.split()[:3]) + " a b c d", "2015-02-01"),
+        earlier(f"Update: {REFERENCE}!"), earlier(" ".join(REFERENCE.split()[:3]) + " a b c d"),
     ),
+    # Eight of nine words: 8/10 is the least Jaccard index of near-duplicates.
     "shares the reference, a word changed": (
-        # Eight of nine words: 8/10 is the least Jaccard index of near-duplicates.
-        item("x", article(50, 0), REFERENCE.replace("h0x0y2", "w") + " h0x0y2", "2015-02-01"),
-        item("x", article(50, 0), REFERENCE.replace("h0x0y2", "w").replace("h0x0y4", "v"),
-             "2015-02-01"),
+        earlier(f"{CHANGED} h0x0y2"), earlier(CHANGED.replace("h0x0y4", "v")),
     ),
-    "empty text": (
-        item("x", article(50, 0), " ", "2015-02-01"),
-        item("x", article(50, 0), headline(0, 50), "2015-02-01"),
-    ),
+    "empty text": (earlier(" "), earlier()),
 }  # fmt: skip
 
 

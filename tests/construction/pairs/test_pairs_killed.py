@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
 
 from pairs_builds import ScriptedModel, model_at, tasting_rows
 
+from children import called
 from endpoints import Loopback
-from palate.construction.pairs import PairsOptions, build_pairs
+from palate.construction.pair_records import PairsOptions
+from palate.construction.pairs import build_pairs
 from palate.files import whole_file
 from palate.records import Settings
 from palate.seeding import rng
 from palate.session import Session
 
-CHILD = """
-import sys
-sys.path[:0] = {paths!r}
-import test_pairs_killed as here
-
-here.killed_at({point}, here.Path({folder!r}), {model!r})
-"""
 POINTS = 20
 
 
@@ -82,11 +76,10 @@ def test_a_killed_build_asks_for_what_lacks_alone(tmp_path) -> None:
             folder = tmp_path / f"at-{point}"
             folder.mkdir()
             model.prompts.clear()
-            code = CHILD.format(paths=[str(Path(__file__).parent), *sys.path], point=point,
-                                folder=str(folder), model=spec)  # fmt: skip
-            done = subprocess.run([sys.executable, "-c", code], check=False, timeout=300)
-            ended += done.returncode == 0
-            assert done.returncode in (0, -signal.SIGKILL)
+            call = f"killed_at({point}, here.Path({str(folder)!r}), {spec!r})"
+            code = called(__file__, call)
+            ended += code == 0
+            assert code in (0, -signal.SIGKILL)
             there, before = samples(folder), len(model.prompts)
             build(folder, spec)
             assert dataset(folder) == expected

@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 from scripted_policy import ScriptedPolicy
 
 from palate.benchmarks import Dataset
-from palate.construction.checks.texts import quote_faults
-from palate.construction.pairs.drafts import sentences, subject_of
-from palate.construction.pairs.reader import ReaderSubject, read_aspects
-from palate.construction.stage import Dropped
+from palate.construction.pair_writing import read_aspects, sentences, sentences_of
+from palate.construction.rows import Dropped
+from palate.construction.text_checks import quote_faults
 from palate.engines import Reply
 from palate.errors import EndpointError
 from palate.records import Gold, Post, PreferencePair, Question, RubricAspect, normal_form
@@ -22,8 +21,8 @@ READABLE = "Aspect: No milk\nReason: It makes them ill.\nSentences: 2"
 ASPECT = RubricAspect(aspect="No milk", reason="It makes them ill.", evidence="Milk makes me ill.")
 
 
-def subject(question: str = "Which tea?", text: str = NARRATIVE) -> ReaderSubject:
-    return ReaderSubject(question, sentences(text), "narrative")
+def subject(question: str = "Which tea?", text: str = NARRATIVE) -> Question:
+    return Question(id="1", user_id="ann", text=question, gold=Gold(narrative=text))
 
 
 def of_text(*texts: str | Reply) -> ScriptedPolicy:
@@ -57,11 +56,11 @@ def test_evidence_of_sentences_apart_is_a_quotation_line_by_line():
 def test_of_posts_the_latest_sentences_are_read():
     posts = [Post(id=str(k), text=f"First of {k}. Second of {k}.") for k in range(150)]
     question = Question(id="1", user_id="ann", text="Tea?", profile=tuple(posts))
-    read = subject_of(question)
-    assert (read.question, read.of, len(read.sentences)) == ("Tea?", "posts", 200)
-    assert (read.sentences[0], read.sentences[-1]) == ("First of 50.", "Second of 149.")
+    read, of = sentences_of(question)
+    assert (of, len(read)) == ("posts", 200)
+    assert (read[0], read[-1]) == ("First of 50.", "Second of 149.")
     told = question.model_copy(update={"gold": Gold(narrative=NARRATIVE)})
-    assert subject_of(told) == subject("Tea?")
+    assert sentences_of(told) == sentences_of(subject()) == ((*sentences(NARRATIVE),), "narrative")
 
 
 @given(st.text("ab .!?\n-*1)\u3002\u0301e", max_size=40))

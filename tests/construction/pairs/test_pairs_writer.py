@@ -4,35 +4,36 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import product
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scripted_policy import ScriptedPolicy
 
-from palate.construction.pairs.writer import (
-    WriterSubject,
+from palate.construction.pair_writing import (
     WrittenPair,
     nearest,
     parse_words,
     side_prompts,
     write_sides,
 )
-from palate.construction.stage import Dropped
+from palate.construction.rows import Dropped
 from palate.engines import Reply
 from palate.errors import EndpointError, UsageError
 from palate.records import Part
 from palate.stores import Store
 
-ASPECTS = {"chosen": ("Strong tea",), "rejected": ("Weak tea",)}
+Subject = tuple[str, Any]
 
 
 def words(n: int, word: str = "tea") -> str:
     return " ".join([word] * n)
 
 
-def subject(name: str = "q1", **fields: object) -> WriterSubject:
-    return WriterSubject(name, f"Tea {name}?", *ASPECTS.values())._replace(**fields)
+def subject(name: str = "q1") -> Subject:
+    sides = (("Strong tea",), ()), (("Weak tea",), ())
+    return name, side_prompts(f"Tea {name}?", (3, 40), *sides)
 
 
 def by_side(chosen: list[str | Reply], rejected: list[str | Reply]) -> ScriptedPolicy:
@@ -42,7 +43,7 @@ def by_side(chosen: list[str | Reply], rejected: list[str | Reply]) -> ScriptedP
     )
 
 
-def write(writer: ScriptedPolicy, folder, drafts: int, *subjects: WriterSubject, **options):
+def write(writer: ScriptedPolicy, folder, drafts: int, *subjects: Subject, **options):
     return write_sides(
         [writer], subjects or (subject(),), words=(3, 40), drafts=drafts, store=Store(folder),
         **options,
@@ -176,9 +177,8 @@ TITLES = st.lists(TEXT, min_size=1, max_size=3).map(tuple)
 def test_no_prompt_holds_the_other_users_texts(titles, others, parts, other_parts, violate):
     theirs = tuple(title.upper() for title in others)
     their_parts = tuple(part.model_copy(update={"text": part.text.upper()}) for part in other_parts)
-    chosen, rejected = side_prompts(
-        WriterSubject("q", "Tea?", titles, theirs, parts, their_parts, violate), (3, 40)
-    )
+    other = None if violate else (theirs, their_parts)
+    chosen, rejected = side_prompts("Tea?", (3, 40), (titles, parts), other)
     mine, yours = {*titles, *(p.text for p in parts)}, {*theirs, *(p.text for p in their_parts)}
     first, second = chosen[0].content, rejected[0].content
     assert all(text in first for text in mine)

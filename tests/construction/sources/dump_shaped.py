@@ -1,11 +1,18 @@
-"""Stack Exchange dumps written by hand: rows of attributes as `Posts.xml` and `Users.xml`."""
+"""Sources written by hand: rows as lines, and attributes as `Posts.xml` and `Users.xml`."""
 
 from __future__ import annotations
 
 import gzip
+import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 from xml.sax.saxutils import quoteattr
+
+import pytest
+
+from palate.construction.question_sources import open_source
+from palate.errors import DataError
 
 
 def post(name: int, user: int | None, day: str, body: str, **more: str) -> dict[str, str]:
@@ -31,3 +38,16 @@ def write(folder: Path, posts: Iterable[Mapping[str, str]], users: Mapping[int, 
         rows = [{"Id": str(name), "DisplayName": known} for name, known in users.items()]
         (folder / "Users.xml").write_text(xml("users", rows), encoding="utf-8")
     return folder
+
+
+def lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
+    """Write rows, one a line."""
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def refused(path: Path, layout: str, match: str | None = None, **options: bool) -> DataError:
+    """Return the error for which a source cannot be opened."""
+    with pytest.raises(DataError, match=match) as error, open_source(path, layout, **options):
+        pass
+    return error.value

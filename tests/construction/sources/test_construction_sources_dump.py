@@ -8,14 +8,13 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
-from dump_shaped import post, write, xml
+from dump_shaped import post, refused, write, xml
 
 from palate.construction import build_own_text
-from palate.construction.own_text.entries import OwnTextEntry
-from palate.construction.own_text.stack_exchange import read_dump
-from palate.construction.sources import open_source
-from palate.construction.sources.stack_exchange import dump_files
-from palate.construction.stage import Dropped
+from palate.construction.own_text_layouts import OwnTextEntry
+from palate.construction.question_sources import open_source
+from palate.construction.rows import Dropped
+from palate.construction.stack_exchange import dump_files, read_dump
 from palate.errors import DataError, UsageError
 
 ANN, BOB, CY = 7, 8, 9
@@ -110,6 +109,45 @@ def test_own_texts_of_a_dump_are_answers_against_other_authors(tmp_path: Path) -
     assert build.dropped["test rows"] == {"no earlier text": 3}
 
 
+def test_answers_that_others_edited_last_are_counted_or_left_out(tmp_path: Path) -> None:
+    # D26: of Bob's three later answers Ann edited one last, and one who is gone another.
+    posts = [
+        post(1, ANN, "2018-01-01", WORDS["a"], Title="Which gate?"),
+        post(2, BOB, "2018-01-02", WORDS["b"], ParentId="1", LastEditorUserId=str(BOB),
+             LastEditDate="2018-01-02T01:00:00.000"),
+        post(3, CY, "2018-01-03", WORDS["c"], ParentId="1"),
+    ]  # fmt: skip
+    editors = ({"LastEditorUserId": str(ANN)}, {"LastEditorDisplayName": "gone"},
+               {"LastEditorUserId": str(BOB)}, {})  # fmt: skip
+    for k, editor in enumerate(editors, 1):
+        body = " ".join(f"{k}x{word}" for word in WORDS["e"].split())
+        other = " ".join(f"{k}y{word}" for word in WORDS["f"].split())
+        more = {**editor, "LastEditDate": f"2018-02-0{k}T09:00:00.000"} if editor else {}
+        posts += [
+            post(10 * k, ANN, f"2018-02-0{k}", body.replace("x", "z"), Title=f"Which {k}?"),
+            post(10 * k + 1, BOB, f"2018-02-0{k}", body, ParentId=str(10 * k), **more),
+            post(10 * k + 2, CY, f"2018-02-0{k}", other, ParentId=str(10 * k)),
+        ]
+    folder, output = write(tmp_path / "d", posts, NAMES), tmp_path / "pairs.jsonl"
+    chosen = {}
+    for own_edits in (False, True):
+        build = build_own_text(folder, output, layout="stackexchange", root=tmp_path / "runs",
+                               adapt=0, own_edits=own_edits)  # fmt: skip
+        rows = [json.loads(line) for line in output.read_text(encoding="utf-8").splitlines()]
+        bobs = [row for row in rows if "x" in row["chosen"].split()[0]]
+        chosen[own_edits] = sorted(row["chosen"][0] for row in bobs)
+        shown = {item["text"][:2] for row in bobs for item in row["profile"]}
+        assert ({"1x", "2x"} & shown == set()) is own_edits and "3x" in shown
+        assert build.summary.foreign_edits == (0 if own_edits else 2)
+        dropped = {reason: n for of in build.dropped.values() for reason, n in of.items()}
+        assert dropped.get("last edited by somebody else", 0) == 2 * own_edits
+        output.unlink()
+    assert chosen == {False: ["1", "2", "3", "4"], True: ["3", "4"]}
+    assert len(list((tmp_path / "runs" / "pairs" / "own-text").iterdir())) == 2
+    with pytest.raises(UsageError, match="--own-edits: a source of layout rows tells no editors"):
+        build_own_text(output, output, layout="rows", own_edits=True)
+
+
 @pytest.mark.parametrize(
     ("damage", "line", "words"),
     [
@@ -130,12 +168,11 @@ def test_a_dump_that_cannot_be_read_is_refused_with_its_line(
     assert callable(damage)
     path = tmp_path / "Posts.xml"
     path.write_text(damage(xml("posts", POSTS)), encoding="utf-8")
-    with pytest.raises(DataError, match=words) as error, open_source(path, "stackexchange"):
-        pass
-    assert (error.value.file, error.value.line) == (str(path), line)
-    with pytest.raises(DataError, match=words) as error:
+    error = refused(path, "stackexchange", words)
+    assert (error.file, error.line) == (str(path), line)
+    with pytest.raises(DataError, match=words) as raised:
         build_own_text(path, tmp_path / "p.jsonl", layout="stackexchange", root=None)
-    assert error.value.line == line
+    assert raised.value.line == line
 
 
 def test_bad_rows_are_counted_and_a_cut_stream_is_not_skipped(tmp_path: Path) -> None:
@@ -148,11 +185,8 @@ def test_bad_rows_are_counted_and_a_cut_stream_is_not_skipped(tmp_path: Path) ->
     assert [entry.line for entry in entries if isinstance(entry, DataError)] == [3]
     path = folder / "Posts.xml.gz"
     path.write_bytes(gzip.compress(xml("posts", POSTS).encode())[:-20])
-    with (
-        pytest.raises(DataError, match="gzip stream is damaged or cut short"),
-        open_source(folder, "stackexchange", skip_bad_rows=True),
-    ):
-        pass
+    cut = "gzip stream is damaged or cut short"
+    refused(folder, "stackexchange", cut, skip_bad_rows=True)
     path.unlink()
     with pytest.raises(UsageError, match="expected Posts"), open_source(folder, "stackexchange"):
         pass
@@ -169,9 +203,8 @@ def test_html_that_is_nested_too_deeply_for_markdown_is_read_bare(tmp_path: Path
 def test_a_date_that_cannot_be_read_names_its_column(tmp_path: Path) -> None:
     edited = post(1, ANN, "2018-01-01", "Why?", Title="Why?", LastEditDate="4/2/18")
     folder = write(tmp_path, [edited])
-    with pytest.raises(DataError) as error, open_source(folder, "stackexchange"):
-        pass
-    assert error.value.field == "edited" and "--order-as-in-file" not in error.value.problem
+    error = refused(folder, "stackexchange")
+    assert error.field == "edited" and "--order-as-in-file" not in error.problem
 
 
 def test_the_real_dump_gives_the_known_counts(real_data: Path) -> None:
@@ -197,12 +230,10 @@ def test_the_real_dump_gives_the_known_counts(real_data: Path) -> None:
 def test_a_row_that_never_ends_is_refused_before_it_is_all_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("palate.construction.sources.xml_rows.MAX_LINE", 2**20)
+    monkeypatch.setattr("palate.construction.stack_exchange.MAX_LINE", 2**20)
     path = tmp_path / "Posts.xml"
     path.write_text(f'<posts>\n<row Id="1" Body="{"a" * 2**22}', encoding="utf-8")
-    with pytest.raises(DataError, match="the row is over 1 MiB") as error:
-        open_source(path, "stackexchange").__enter__()
-    assert error.value.line == 2
+    assert refused(path, "stackexchange", "the row is over 1 MiB").line == 2
 
 
 def test_a_dump_without_authors_has_no_question(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from dump_shaped import write
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palate.construction.sources import QuestionSource, open_source
+from palate.construction.question_sources import QuestionSource, open_source
 
 DAYS = st.integers(0, 12)
 POSTS = st.lists(

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from dump_shaped import lines, refused
 
 from palate import load_benchmark
-from palate.construction.sources import open_source
-from palate.errors import DataError, UsageError
-
-
-def lines(path: Path, rows: Iterable[Mapping[str, Any]]) -> Path:
-    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
-    return path
+from palate.construction.question_sources import open_source
+from palate.errors import UsageError
 
 
 def post(user: str, date: str, text: str, **more: Any) -> dict[str, Any]:
@@ -96,9 +91,8 @@ def test_posts_that_cannot_be_read_are_refused_with_their_line(
     tmp_path: Path, change: dict[str, Any], line: int, words: str
 ) -> None:
     path = lines(tmp_path / "p.jsonl", [POSTS[0] | change, *POSTS[1:]])
-    with pytest.raises(DataError, match=words) as error, open_source(path, "posts"):
-        pass
-    assert (error.value.file, error.value.line) == (str(path), line)
+    error = refused(path, "posts", words)
+    assert (error.file, error.line) == (str(path), line)
     with open_source(path, "posts", skip_bad_rows=True) as source:
         assert source.stages[0].counts.dropped == {"cannot be read": 1}
 
@@ -107,8 +101,7 @@ def test_another_layout_and_posts_without_questions_are_refused(tmp_path: Path) 
     path = lines(tmp_path / "p.jsonl", POSTS[1:4])
     with pytest.raises(UsageError, match="expected one of posts, rows, stackexchange"):
         open_source(path, "tweets").__enter__()
-    with pytest.raises(DataError, match="no post with a title"), open_source(path, "posts"):
-        pass
+    refused(path, "posts", "no post with a title")
 
 
 def test_rows_of_the_contract_keep_rubrics_and_couple_by_equal_questions(tmp_path: Path) -> None:

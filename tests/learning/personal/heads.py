@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from palate.learning.personal import Choices
+from palate.learning.choices import Choices
 
 
 class World(NamedTuple):
@@ -52,13 +52,3 @@ def _drawn(
     return Choices(
         table, users.astype(np.int64), np.where(first, a, b), np.where(first, b, a), len(heads)
     )
-
-
-def margins_of(model, states, choices: Choices) -> NDArray[np.float64]:
-    """Return a model's margins of chosen over rejected."""
-    from palate.learning.personal import take
-
-    both = np.stack([choices.features[choices.chosen], choices.features[choices.rejected]], axis=1)
-    asked = None if choices.prompts is None else choices.prompts[choices.chosen]
-    scores = model.score(take(states, choices.user), both, asked)
-    return np.asarray(scores[:, 0] - scores[:, 1])

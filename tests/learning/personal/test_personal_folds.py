@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palate.embeddings import build_features
-from palate.learning.methods.bradley_terry import choose_ridge
-from palate.learning.methods.episodes import draw_episode, split_choices
-from palate.learning.personal import Choices, gather
-from palate.learning.personal.folds import folds
+from palate.learning.amortised import draw_episode, split_choices
+from palate.learning.choices import Choices, folds
+from palate.learning.heads import choose_ridge
+from palate.learning.personal import gather
 from palate.records import Choice, Settings
 from palate.session import default_session
 
@@ -53,7 +53,7 @@ def test_gathered_choices_know_their_questions():
         [Choice(question=q, chosen=f"yes {q}", rejected="no") for q in ("tea?", "milk?", "tea?")],
         [Choice(question="milk?", chosen="no", rejected="yes milk?")],
     ]
-    found = gather(build_features(["style"], default_session(), Settings()), history).choices
+    found, _ = gather(build_features(["style"], default_session(), Settings()), history)
     asked = found.question_of_choice.tolist()
     assert asked[0] == asked[2]
     assert asked[1] == asked[3] != asked[0]

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from heads import linear_world, margins_of
+from heads import linear_world
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from palate.errors import DataError, UsageError
-from palate.learning.methods import UserHeads
-from palate.learning.methods.bradley_terry import BradleyTerry, fit_head
-from palate.learning.methods.mixture import MixtureOfHeads
-from palate.learning.personal import Choices, repeated
-from palate.learning.solvers.newton import ridge_offsets
+from palate.errors import UsageError
+from palate.learning.choices import Choices
+from palate.learning.heads import BradleyTerry, MixtureOfHeads, UserHeads, fit_head
+from palate.learning.shrinkage import margins
+from palate.learning.solvers import ridge_offsets
+from palate.learning.states import repeated
 
 METHODS = [BradleyTerry, UserHeads, MixtureOfHeads]
 D = 12
@@ -38,26 +38,17 @@ def fitted(request, everyone_alike):
 def test_where_all_are_alike_nobody_loses_by_being_asked(everyone_alike, fitted):
     world = everyone_alike
     yardstick = BradleyTerry.fit(world.train)
-    reached = world.accuracy(margins_of(fitted, fitted.adapt(world.train), world.test))
-    general = world.accuracy(margins_of(yardstick, yardstick.adapt(world.train), world.test))
+    reached = world.accuracy(margins(fitted, fitted.adapt(world.train), world.test))
+    general = world.accuracy(margins(yardstick, yardstick.adapt(world.train), world.test))
     assert general > 0.9
     assert reached >= general - 0.01
-
-
-def test_without_choices_a_user_has_the_prior(everyone_alike, fitted):
-    nobody = everyone_alike.train.take(np.empty(0, np.int64))
-    prior = repeated(fitted.prior(), nobody.users)
-    states = fitted.adapt(nobody)
-    assert states.keys() == prior.keys()
-    for name, array in states.items():
-        assert array == pytest.approx(prior[name], abs=1e-6)
 
 
 def test_heads_per_user_find_users_who_differ():
     heads = np.random.default_rng(3).normal(size=(80, D)) * 8
     world = linear_world(heads, each=250, seed=4)
     model = UserHeads.fit(world.train)
-    reached = world.accuracy(margins_of(model, model.adapt(world.train), world.test))
+    reached = world.accuracy(margins(model, model.adapt(world.train), world.test))
     assert reached - 0.5 >= 0.9 * 0.5, "the oracle is right on every pair"
 
 
@@ -74,11 +65,7 @@ def test_a_mixtures_score_is_the_log_odds_against_the_average_response():
     assert alone[0, 0] == pytest.approx(beside), "what else is in the slate says nothing"
 
 
-HARD = {
-    "one": [(0, 1)],
-    "contradictory": [(0, 1), (1, 0)],
-    "separable": [(0, 1)] * 40,
-}
+HARD = {"one": [(0, 1)], "contradictory": [(0, 1), (1, 0)], "separable": [(0, 1)] * 40}
 
 
 @pytest.mark.parametrize("listed", HARD.values(), ids=HARD)
@@ -87,32 +74,13 @@ def test_hard_choices_give_finite_states(everyone_alike, fitted, listed):
     chosen, rejected = np.array(listed).T
     choices = Choices(features, np.zeros(len(listed), np.int64), chosen, rejected, users=1)
     states = fitted.adapt(choices)
-    margins = margins_of(fitted, states, choices)
-    assert np.isfinite(margins).all()
-    before = margins_of(fitted, repeated(fitted.prior(), 1), choices)
+    found = margins(fitted, states, choices)
+    assert np.isfinite(found).all()
+    before = margins(fitted, repeated(fitted.prior(), 1), choices)
     if listed == HARD["contradictory"]:
-        assert margins == pytest.approx(before, abs=0.3)
+        assert found == pytest.approx(before, abs=0.3)
     else:
-        assert (margins >= before - 1e-6).all()
-
-
-def test_users_are_adapted_together_as_alone_and_in_any_order(everyone_alike, fitted):
-    choices = everyone_alike.train
-    together = fitted.adapt(choices)
-    order = np.random.default_rng(8).permutation(choices.users)
-    other = fitted.adapt(choices.of_users(order))
-    alone = fitted.adapt(choices.of_users(np.array([3])))
-    for name, array in together.items():
-        assert other[name] == pytest.approx(array[order], abs=1e-6)
-        assert alone[name] == pytest.approx(array[[3]], abs=1e-6)
-
-
-def test_what_was_learnt_survives_being_saved(everyone_alike, fitted):
-    again = type(fitted).load(fitted.tensors(), fitted.options)
-    states = fitted.adapt(everyone_alike.train)
-    ours = margins_of(fitted, states, everyone_alike.test)
-    theirs = margins_of(again, again.adapt(everyone_alike.train), everyone_alike.test)
-    assert np.array_equal(ours, theirs)
+        assert (found >= before - 1e-6).all()
 
 
 @settings(max_examples=25, deadline=None)
@@ -153,25 +121,11 @@ def test_the_global_head_is_logistic_regression(responses):
     assert fit_head(choices, 2.0, weights) == pytest.approx(other.coef_[0], abs=1e-3)
 
 
-def test_bad_options_and_empty_choices_are_said():
+def test_bad_options_are_said():
     empty = Choices(
         np.zeros((2, 3), np.float32), *(np.empty(0, np.int64) for _ in range(3)), users=2
     )
-    with pytest.raises(DataError, match="no choice to learn from"):
-        BradleyTerry.fit(empty)
-    with pytest.raises(UsageError, match="unknown option 'rank'"):
-        UserHeads.fit(empty, rank=3)
     with pytest.raises(UsageError, match="variance=-1"):
         UserHeads.fit(empty, variance=-1)
     with pytest.raises(UsageError, match="whole number"):
         MixtureOfHeads.fit(empty, heads=2.5)
-
-
-def test_choices_that_do_not_fit_are_refused():
-    table, one = np.zeros((2, 3), np.float32), np.array([0])
-    with pytest.raises(DataError, match="user is out of range"):
-        Choices(table, np.array([5]), one, one, users=2)
-    with pytest.raises(DataError, match="response is out of range"):
-        Choices(table, one, np.array([2]), one, users=2)
-    with pytest.raises(DataError, match="not finite"):
-        Choices(np.full((2, 3), np.nan, np.float32), one, one, one, users=2)

@@ -6,9 +6,8 @@ import numpy as np
 from scipy.special import expit
 
 from palate.learning import next_question
-from palate.learning.methods.pref import PReF
-from palate.learning.next_question import precision
-from palate.learning.personal import Choices
+from palate.learning.choices import Choices
+from palate.learning.low_rank import PReF, precision
 
 J, WIDTH, PAIRS = 4, 10, 60
 

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
 
 from palate.engines import LocalModel
 from palate.errors import DataError, UsageError
-from palate.learning.p_dpo import (
-    STATE,
-    PersonalPolicy,
-    PreferenceOptions,
-    adapt,
-    adapting,
-    train_p_dpo,
-)
-from palate.learning.p_dpo.adapting import encode_all
-from palate.learning.recipes.user_tokens import opening
+from palate.learning import policy_users
+from palate.learning.p_dpo import PreferenceOptions, train_p_dpo
+from palate.learning.personal_policy import STATE, PersonalPolicy, opening
+from palate.learning.policy_users import adapt_policy, encode_all
+from palate.learning.states import UserStates
 from palate.records import Choice, Message, Settings, Slate
 from palate.session import default_session
 from palate.specs import Reference
 from policies import TOKENS, choice, plainly, untrained
+from tasks import task
 from tiny import ENDS_WITH_EOS
 
 SETTINGS = Settings(dtype="float32", device="cpu")
@@ -37,8 +35,12 @@ def made(tiny, tmp_path_factory):
     return untrained(tiny, tmp_path_factory.mktemp("policies") / "p")
 
 
+def adapted(policy: PersonalPolicy, history: dict[str, list[Choice]], **more: Any) -> UserStates:
+    return adapt_policy(policy, history, default_session(), SETTINGS, **more)
+
+
 def learnt(policy: PersonalPolicy, **history: list[Choice]) -> np.ndarray:
-    return adapt(policy, history, default_session(), SETTINGS).states[STATE]
+    return adapted(policy, history).states[STATE]
 
 
 def slate_of(one: Choice) -> Slate:
@@ -60,15 +62,14 @@ def margin(made, tiny, one: Choice, offset: np.ndarray) -> float:
     return policy.beta * (ours[0] - ours[1] - theirs[0] + theirs[1])
 
 
-def objective_of(policy: PersonalPolicy, *choices: Choice) -> adapting._Objective:
+def objective_of(policy: PersonalPolicy, *choices: Choice) -> policy_users._Objective:
     base = policy.reference()
-    encoded = encode_all(policy, {"u": list(choices)}, default_session(), SETTINGS, base).choices[
-        "u"
-    ]
-    sums = adapting._reference_sums(base, encoded, default_session(), SETTINGS)
+    history = {"u": list(choices)}
+    encoded = encode_all(policy, history, default_session(), SETTINGS, base)[0]["u"]
+    sums = policy_users._reference_sums(base, encoded, default_session(), SETTINGS)
     local = default_session().model(policy.policy, "causal", SETTINGS)
-    rows = [adapting._Row(0, it, sums[it]) for it in encoded]
-    return adapting._Objective(
+    rows = [policy_users._Row(0, it, sums[it]) for it in encoded]
+    return policy_users._Objective(
         local.model.requires_grad_(False), policy, opening(local_template(policy)), rows
     )
 
@@ -131,45 +132,38 @@ def test_contradictory_choices_say_that_the_user_does_not_mind(made, tiny):
 def test_neighbours_change_nothing_and_one_job_is_one_result(tiny, monkeypatch, tmp_path):
     policy, _ = untrained(tiny, tmp_path / "p", prior_std=0.2)
     history = {f"u{k}": [choice(k + j) for j in range(1 + k % 3)] for k in range(20)}
-    first = adapt(policy, history, default_session(), SETTINGS)
+    first = adapted(policy, history)
     assert first.keys == tuple(history)
-    alone = adapt(policy, {"u7": history["u7"]}, default_session(), SETTINGS).states[STATE][0]
+    alone = learnt(policy, u7=history["u7"])[0]
     # Reading other rows beside one's own rounds differently, and no more.
     assert np.abs(alone - first.states[STATE][7]).max() < 0.01 * policy.unit * policy.prior_std
     others = np.delete(first.states[STATE], 7, axis=0)
     assert np.abs(alone - others).max(axis=(1, 2)).min() > 0.05 * policy.unit * policy.prior_std
     monkeypatch.setenv("PALATE_CACHE", str(tmp_path / "another"))
-    again = adapt(policy, history, default_session(), SETTINGS)
-    assert again.content == first.content
+    assert adapted(policy, history).content == first.content
 
 
 def test_the_same_choices_are_learnt_once_and_a_broken_file_again(made, monkeypatch, tmp_path):
     policy, _ = made
     history = {f"u{k}": [choice(k)] for k in range(18)}
     told: list[tuple[int, int]] = []
-    first = adapt(
-        policy,
-        history,
-        default_session(),
-        SETTINGS,
-        progress=lambda done, n: told.append((done, n)),
-    )
+    first = adapted(policy, history, progress=lambda done, n: told.append((done, n)))
     assert told == [(16, 18), (18, 18)]
     files = sorted(path for path in (tmp_path / "cache" / "states").rglob("*") if path.is_file())
     assert len(files) == 2
     files[0].write_bytes(files[0].read_bytes()[:100])
-    assert adapt(policy, history, default_session(), SETTINGS).content == first.content
+    assert adapted(policy, history).content == first.content
     monkeypatch.setattr(
         LocalModel, "__init__", lambda *given, **named: pytest.fail("a model is loaded")
     )
-    assert adapt(policy, history, default_session(), SETTINGS).content == first.content
-    assert adapt(policy, {}, default_session(), SETTINGS).keys == ()
+    assert adapted(policy, history).content == first.content
+    assert adapted(policy, {}).keys == ()
 
 
 def test_choices_that_are_too_long_are_counted_and_no_part(made):
     policy, _ = made
     long = choice(2).model_copy(update={"chosen": "water " * 1100})
-    found = adapt(policy, {"u": [choice(1), long], "v": [long]}, default_session(), SETTINGS)
+    found = adapted(policy, {"u": [choice(1), long], "v": [long]})
     assert found.n_too_long == 2
     alone = learnt(policy, u=[choice(1)])
     assert np.allclose(found.states[STATE][0], alone[0], atol=1e-5)
@@ -178,7 +172,9 @@ def test_choices_that_are_too_long_are_counted_and_no_part(made):
 
 def test_an_untrained_start_holds_the_base_and_words_of_the_questions(made, tiny, tmp_path):
     base = Reference.parse(tiny.model(template=ENDS_WITH_EOS))
-    made = train_p_dpo({"a": [choice(0)], "b": []}, base, tmp_path / "p", steps=0, device="cpu")
+    made = train_p_dpo(
+        {"a": [choice(0)], "b": []}, task((), base, tmp_path / "p", steps=0, device="cpu")
+    )
     assert (made.n_users, made.n_pairs, made.n_seen, made.losses) == (1, 1, 0, ())
     policy = PersonalPolicy.load(made.folder)
     assert policy.tokens == 10 and policy.generic.shape == (10, 32)
@@ -208,7 +204,7 @@ def test_an_untrained_start_holds_the_base_and_words_of_the_questions(made, tiny
 def test_what_cannot_be_trained_on_is_one_line(tiny, tmp_path, history, options, error, said):
     base = Reference.parse(tiny.model(template=ENDS_WITH_EOS))
     with pytest.raises(error, match=said):
-        train_p_dpo(history, base, tmp_path / "p", device="cpu", **options)
+        train_p_dpo(history, task((), base, tmp_path / "p", device="cpu", **options))
     assert not (tmp_path / "p").exists()
 
 
@@ -223,6 +219,4 @@ def test_impossible_options_are_named(given):
 
 def test_a_state_is_as_large_as_its_tokens(made):
     policy, _ = made
-    assert (
-        adapt(policy, {"u": [choice(1)]}, default_session(), SETTINGS).bytes_each == 4 * TOKENS * 32
-    )
+    assert adapted(policy, {"u": [choice(1)]}).bytes_each == 4 * TOKENS * 32

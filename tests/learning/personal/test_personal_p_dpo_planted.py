@@ -9,13 +9,16 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from palate.learning.p_dpo import USERS, PersonalPolicy, PreferenceOptions, adapt, train_p_dpo
-from palate.learning.personal import UserStates
+from palate.learning.p_dpo import train_p_dpo
+from palate.learning.personal_policy import USERS, PersonalPolicy
+from palate.learning.policy_users import adapt_policy
+from palate.learning.states import UserStates
 from palate.records import Choice, Message, Settings, Slate, user_key
 from palate.scorers import build_scorer
 from palate.seeding import rng
 from palate.session import default_session
 from palate.specs import Reference
+from tasks import task
 from tiny import ENDS_WITH_EOS
 
 SETTINGS = Settings(dtype="float32", device="cpu")
@@ -85,10 +88,8 @@ def trained(tiny, folder, seen: World) -> str:
         template=ENDS_WITH_EOS, hidden_size=64, intermediate_size=128, initializer_range=0.05,
         tie_word_embeddings=True,
     )  # fmt: skip
-    train_p_dpo(
-        seen.learnt, Reference.parse(base), folder, options=PreferenceOptions(tokens=4), steps=300,
-        learning_rate=2e-3, dtype="float32", device="cpu",
-    )  # fmt: skip
+    how = {"tokens": 4, "steps": 300, "learning_rate": 2e-3, "dtype": "float32", "device": "cpu"}
+    train_p_dpo(seen.learnt, task((), Reference.parse(base), folder, **how))
     return f"personal:{folder}"
 
 
@@ -113,7 +114,7 @@ def test_opposite_tastes_are_found_for_users_seen_and_new(tiny, tmp_path):
     few = accuracy(f"{spec}?shots=3", new.test, new.learnt)
     assert prior + 0.1 < few < own["new, adapted"][0]
     policy = PersonalPolicy.load(tmp_path / "p")
-    states = adapt(
+    states = adapt_policy(
         policy,
         {user_key(user): own for user, own in new.learnt.items()},
         default_session(),

@@ -4,11 +4,25 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from shrunk import CASES
-from worlds import SMALL, Size, accuracy, one_taste_world, opposed_world
+from heads import linear_world
+from worlds import (
+    CASES,
+    SMALL,
+    Size,
+    accuracy,
+    gaussian_users,
+    hit_rate,
+    latent_users,
+    one_taste_world,
+    opposed_world,
+    people,
+    share_of_oracle,
+    vectors,
+)  # fmt: skip
 
-from palate.learning.methods.bradley_terry import BradleyTerry
-from palate.learning.methods.shrinkage import ALIKE, CONCENTRATIONS, FIRST_CONCENTRATION, STRENGTHS
+from palate.learning.encoders import GPO, VPL
+from palate.learning.heads import BradleyTerry, MixtureOfHeads, UserHeads
+from palate.learning.shrinkage import ALIKE, CONCENTRATIONS, FIRST_CONCENTRATION, STRENGTHS, margins
 
 SHARE = 0.95
 """Of the true rewards' accuracy above chance."""
@@ -81,3 +95,80 @@ def test_what_is_given_is_kept_and_what_is_not_is_chosen() -> None:
     chosen = case.method.fit(world.seen, concentration=2.5, starts=1).options
     assert chosen["strength"] in (ALIKE, *STRENGTHS)
     assert chosen["concentration"] == 2.5
+
+
+@pytest.mark.parametrize("method", (VPL, GPO))
+def test_costs_nothing_where_all_users_are_alike(method) -> None:
+    table = vectors(800, 32, "alike")
+    everybody = np.repeat(latent_users(table, 1, 3, 2.0, "alike"), 200, axis=0)
+    world = people(everybody, table, 60, 100, "alike")
+    model, plain = method.fit(world.choices), BradleyTerry.fit(world.choices)
+    reached = hit_rate(plain, plain.adapt(world.choices), world.later)
+    assert reached > 0.5 + 0.9 * (world.oracle - 0.5)
+    assert hit_rate(model, model.adapt(world.choices), world.later) >= reached - 0.01
+
+
+def test_finds_bent_tastes_of_seen_and_new_users() -> None:
+    table = vectors(600, 2, "table")
+    seen, new = (
+        people(gaussian_users(table, users, 5.0, 1.0, which, linear=0.2), table, 100, 100, which)
+        for users, which in ((300, "seen"), (100, "new"))
+    )
+    model, straight = GPO.fit(seen.choices), UserHeads.fit(seen.choices)
+    for whom in (seen, new):
+        share = share_of_oracle(model, model.adapt(whom.choices), whom)
+        assert share >= 0.85
+        # No straight head per user can follow a reward that bends.
+        assert share > share_of_oracle(straight, straight.adapt(whom.choices), whom) + 0.03
+
+
+@pytest.mark.parametrize(
+    ("users", "width", "latent", "hidden", "size"),
+    [(200, 32, 3, None, 4.0), (300, 4, 2, 16, 8.0)],
+    ids=["bilinear", "network"],
+)
+def test_finds_latent_tastes_of_seen_and_new_users(users, width, latent, hidden, size) -> None:
+    table = vectors(800, width, "table")
+    seen, new = (
+        people(latent_users(table, n, latent, size, which, hidden=hidden), table, 60, 100, which)
+        for n, which in ((users, "seen"), (100, "new"))
+    )
+    model, plain = VPL.fit(seen.choices), BradleyTerry.fit(seen.choices)
+    for whom in (seen, new):
+        assert share_of_oracle(plain, plain.adapt(whom.choices), whom) < 0.7
+        assert share_of_oracle(model, model.adapt(whom.choices), whom) >= 0.85
+    # Few choices already help, and more help more.
+    found = [
+        hit_rate(model, model.adapt(_first(new.choices, n)), new.later) for n in (0, 3, 10, 60)
+    ]
+    assert found == sorted(found)
+    assert found[1] > found[0] + 0.02
+
+
+def _first(choices, n):
+    rows = choices.rows_by_user()
+    return choices.take(np.concatenate([own[:n] for own in rows]))
+
+
+D = 12
+
+
+def test_heads_per_user_reach_the_oracle_with_enough_choices():
+    heads = np.random.default_rng(3).normal(size=(40, D)) * 8
+    world = linear_world(heads, each=800, seed=4)
+    model = UserHeads.fit(world.train)
+    reached = world.accuracy(margins(model, model.adapt(world.train), world.test))
+    assert reached - 0.5 >= 0.95 * 0.5
+
+
+def test_the_mixture_finds_its_groups_and_whom_they_hold():
+    stream = np.random.default_rng(5)
+    groups = stream.normal(size=(3, D)) * 10
+    member = stream.integers(3, size=90)
+    world = linear_world(groups[member], each=150, seed=6)
+    model = MixtureOfHeads.fit(world.train, heads=3, concentration=0.5)
+    reached = world.accuracy(margins(model, model.adapt(world.train), world.test))
+    assert reached - 0.5 >= 0.95 * 0.5
+    shares = model.adapt(world.train)["shares"]
+    top = shares.argmax(axis=1)
+    assert all(len(set(top[member == group])) == 1 for group in range(3))

@@ -9,11 +9,10 @@ import pytest
 from heads import linear_world
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from palate.learning.methods import bradley_terry, user_heads
+from palate.learning import heads as heads_
+from palate.learning import solvers
 from palate.learning.personal import method_of
-from palate.learning.solvers import threads
-from palate.learning.solvers.newton import ridge_offsets
-from palate.learning.solvers.threads import one_blas_thread
+from palate.learning.solvers import one_blas_thread, ridge_offsets
 
 SEVERAL = 2
 
@@ -63,11 +62,11 @@ FITS = {
 
 @pytest.mark.parametrize(("method", "options"), FITS.items(), ids=FITS)
 def test_a_small_fit_has_one_thread_and_the_same_result(monkeypatch, train, method, options):
-    seen = spied(monkeypatch, bradley_terry, "minimize")
+    seen = spied(monkeypatch, heads_, "minimize")
     limited = method_of(method).fit(train, **options)
     assert seen and all(count == {1} for count in seen)
     assert blas_threads() == {SEVERAL}
-    monkeypatch.setattr(threads, "LARGE", 0)
+    monkeypatch.setattr(solvers, "LARGE", 0)
     seen.clear()
     free = method_of(method).fit(train, **options)
     assert seen and all(count == {SEVERAL} for count in seen), "a large fit has them all"
@@ -94,11 +93,11 @@ def test_systems_that_a_blas_would_divide_have_the_same_solution(m, d):
 def test_users_are_adapted_by_one_thread_however_many_they_are(monkeypatch, train):
     model = method_of("user-heads").fit(train)
     largest = int(train.counts.max()) * train.width
-    monkeypatch.setattr(threads, "LARGE", largest + 1)
-    seen = spied(monkeypatch, user_heads, "ridge_offsets")
+    monkeypatch.setattr(solvers, "LARGE", largest + 1)
+    seen = spied(monkeypatch, heads_, "ridge_offsets")
     model.adapt(train)
     assert train.differences.size > largest and seen and all(count == {1} for count in seen)
-    monkeypatch.setattr(threads, "LARGE", largest)
+    monkeypatch.setattr(solvers, "LARGE", largest)
     seen.clear()
     model.adapt(train)
     assert seen and all(count == {SEVERAL} for count in seen), "one user's system is large"
@@ -109,7 +108,7 @@ def test_a_failed_fit_gives_the_threads_back(monkeypatch, train):
         assert blas_threads() == {1}
         raise FloatingPointError
 
-    monkeypatch.setattr(bradley_terry, "minimize", fails)
+    monkeypatch.setattr(heads_, "minimize", fails)
     with pytest.raises(FloatingPointError):
         method_of("mixture").fit(train)
     assert blas_threads() == {SEVERAL}
@@ -142,7 +141,7 @@ def test_blocks_may_lie_inside_each_other_and_overlap_in_two_threads():
 
 
 def test_a_large_matrix_has_every_thread():
-    with one_blas_thread(threads.LARGE):
+    with one_blas_thread(solvers.LARGE):
         assert blas_threads() == {SEVERAL}
-    with one_blas_thread(threads.LARGE - 1):
+    with one_blas_thread(solvers.LARGE - 1):
         assert blas_threads() == {1}

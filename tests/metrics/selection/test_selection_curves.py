@@ -7,9 +7,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from by_hand import dyads, parts_by_hand, variance_by_hand
 from palate.errors import UsageError
-from palate.metrics import clustered_mean, sign_flip_test
-from palate.metrics.selection import best_of, best_of_curve
+from palate.metrics import (
+    Clusters,
+    best_of,
+    best_of_curve,
+    clustered_mean,
+    over_optimisation,
+    sign_flip_test,
+)
 
 NAN = math.nan
 
@@ -67,11 +74,10 @@ def test_oracle_share_by_leaving_users_out_by_hand() -> None:
     gained = values[:, 1] - values[:, 0]
     share = gained.sum() / room.sum()
     found = best_of_curve(scores, gold, users, [4]).points[0].oracle_share
-    names = sorted(set(users))
-    out = [np.array(users) != u for u in names]
-    moved = np.array([gained[m].sum() / room[m].sum() for m in out]) - share
-    rooms = np.array([room[~m].sum() for m in out])
-    se = math.sqrt((len(names) - 1) / len(names) * (moved**2).sum())
+    by_user, *_ = parts_by_hand(
+        lambda kept: gained[kept].sum() / room[kept].sum(), users, range(len(users))
+    )
+    se, rooms = math.sqrt(by_user), np.bincount(users, room)
     df = rooms.sum() ** 2 / (rooms**2).sum() - 1
     half = stats.t(df).ppf(0.975) * se
     assert (found.value, found.se, found.df) == pytest.approx((share, se, df))
@@ -173,7 +179,199 @@ def test_intervals_cover_what_fresh_questions_would_give() -> None:
         for i, (e, truth) in enumerate(
             zip((point.best, point.gain, point.oracle_share), truths, strict=True)
         ):
-            assert e.low is not None
             assert e.high is not None
             covered[i] += e.low <= truth <= e.high
     assert bool(np.all(covered / worlds >= 0.92)), covered / worlds
+
+
+SAMPLES = 8
+USERS = 32
+
+
+def couples_world(
+    rng: np.random.Generator, couples: int, knows: float, noise: float = 1.0
+) -> tuple[np.ndarray, np.ndarray, list[int], list[int]]:
+    """Couples of users with tastes on one axis: rows 2c and 2c + 1 mirror each other.
+
+    A sample suits a user by taste times its place on the axis; gold is the contrast. A scorer
+    sees the place and something else, and how well it reads a user belongs to that user.
+    """
+    place = rng.normal(size=(couples, SAMPLES))
+    both = np.array([rng.choice(USERS, 2, replace=False) for _ in range(couples)])
+    taste = rng.choice([-1.0, 1.0], couples)
+    contrast = 1 / (1 + np.exp(-2 * taste[:, None] * place))
+    gold = np.stack([contrast, 1 - contrast], axis=1).reshape(-1, SAMPLES)
+    read = knows + rng.normal(0, 0.5, USERS)[both] * (knows > 0)
+    seen = taste[:, None, None] * np.array([1, -1])[:, None] * read[:, :, None] * place[:, None]
+    else_ = rng.normal(0, noise, (couples, 1, SAMPLES))
+    scores = (seen + else_).reshape(-1, SAMPLES)
+    mirrors = [k ^ 1 for k in range(2 * couples)]
+    return scores, gold, both.ravel().tolist(), mirrors
+
+
+def test_a_blind_scorer_is_at_exactly_a_half_with_a_point_interval() -> None:
+    scores, gold, users, mirrors = couples_world(np.random.default_rng(0), 20, 0.0)
+    questions = [k // 2 for k in range(40)]
+    curve = best_of_curve(scores, gold, users, [1, 4], questions=questions, mirrors=mirrors)
+    for point in curve.points:
+        e = point.best
+        assert (e.value, e.low, e.high, e.n) == (0.5, 0.5, 0.5, 20)
+        assert (point.gain.value, point.gain.low, point.gain.high, point.gain.p) == (0, 0, 0, 1)
+    assert curve.points[1].oracle_share.value == pytest.approx(0)
+    assert curve.points[1].oracle.value > 0.6
+    assert curve.n_questions == 40
+    fit = over_optimisation(scores, gold, users, [2, 3, 4], questions=questions, mirrors=mirrors)
+    assert (fit.alpha.value, fit.beta.value, fit.peak) == (0, 0, "none")
+
+
+def test_values_are_those_over_rows_and_intervals_those_of_couples() -> None:
+    scores, gold, users, mirrors = couples_world(np.random.default_rng(1), 30, 0.8)
+    rows = best_of_curve(scores, gold, users, [1, 4])
+    found = best_of_curve(scores, gold, users, [1, 4], mirrors=mirrors)
+    values = best_of(scores, gold, [4])[:, 0].reshape(-1, 2)
+    for k in (0, 1):
+        for name in ("best", "oracle", "gain", "oracle_share"):
+            one, other = (getattr(curve.points[k], name) for curve in (rows, found))
+            assert one.value == pytest.approx(other.value, nan_ok=True) or one.value is None
+    by_hand = clustered_mean(values.mean(axis=1), Clusters.of(users[::2], users[1::2]))
+    best = found.points[1].best
+    assert (best.value, best.low, best.high) == pytest.approx(
+        (by_hand.value, by_hand.low, by_hand.high)
+    )
+    # p of a gain is the t's: sums of users who meet each other do not flip by themselves
+    gains = (values - best_of(scores, gold, [1])[:, :1].reshape(-1, 2)).mean(axis=1)
+    assert found.points[1].gain.p == pytest.approx(
+        clustered_mean(gains, Clusters.of(users[::2], users[1::2]), null=0, bounds=(-1, 1)).p
+    )
+
+
+def test_oracle_share_by_leaving_out_users_and_pairs_by_hand() -> None:
+    scores, gold, users, mirrors = couples_world(np.random.default_rng(2), 30, 0.8)
+    values = best_of(scores, gold, [1, 4])
+    gained = (values[:, 1] - values[:, 0]).reshape(-1, 2).mean(axis=1)
+    room = (best_of(gold, gold, [4])[:, 0] - values[:, 0]).reshape(-1, 2).mean(axis=1)
+    share = gained.sum() / room.sum()
+    by_user, *_ = parts_by_hand(
+        lambda kept: gained[kept].sum() / room[kept].sum(),
+        dyads(users[::2], users[1::2]),
+        range(30),
+    )
+    point = best_of_curve(scores, gold, users, [4], mirrors=mirrors).points[0]
+    assert point.oracle_share.value == pytest.approx(share)
+    assert point.oracle_share.se == pytest.approx(np.sqrt(by_user))
+
+
+def test_both_rows_of_a_couple_count_or_none() -> None:
+    scores, gold, users, mirrors = couples_world(np.random.default_rng(3), 12, 0.8)
+    scores[3, :6] = np.nan  # two samples are left of row 3, whose mirror is row 2
+    found = best_of_curve(scores, gold, users, [4], mirrors=mirrors)
+    rest = [k for k in range(24) if k not in (2, 3)]
+    again = [k ^ 1 for k in range(22)]
+    without = best_of_curve(scores[rest], gold[rest], [users[k] for k in rest], [4], mirrors=again)
+    for one, other in zip(found.points, without.points, strict=True):
+        for name in ("best", "oracle", "gain", "oracle_share"):
+            ours, theirs = getattr(one, name), getattr(other, name)
+            assert (ours.value, ours.low, ours.n) == pytest.approx(
+                (theirs.value, theirs.low, theirs.n)
+            )
+    assert (found.n_questions, found.n_left_out) == (22, 2)
+
+
+def test_fits_are_over_couples_too() -> None:
+    scores, gold, users, mirrors = couples_world(np.random.default_rng(4), 30, 0.8)
+    fit = over_optimisation(scores, gold, users, [2, 3, 4], mirrors=mirrors)
+    assert (fit.alpha.n, fit.n_left_out) == (30, 0)
+
+
+def test_couples_that_share_questions_are_clustered_both_ways() -> None:
+    rng = np.random.default_rng(5)
+    scores, gold, users, mirrors = couples_world(rng, 30, 0.8)
+    shared = np.repeat(np.arange(10), 6)
+    plain, wider = (
+        best_of_curve(scores, gold, users, [4], questions=q, mirrors=mirrors).points[0].best
+        for q in (None, shared)
+    )
+    assert plain.value == wider.value
+    values = best_of(scores, gold, [4]).reshape(-1, 2).mean(axis=1)
+    by_hand = clustered_mean(values, Clusters.of(users[::2], users[1::2], questions=shared[::2]))
+    assert (wider.se, wider.df) == pytest.approx((by_hand.se, by_hand.df))
+    assert wider.df <= 9 + 1e-9 < plain.df
+
+
+@pytest.mark.parametrize(
+    ("mirrors", "said"),
+    [
+        ([1, 0, 3, 1], "must name that row"),
+        ([1, 0, 3, 9], "must name that row"),
+        ([0, 1, 2, 3], "two different users"),
+        ([1, 0], "mirrors 2"),
+    ],
+)
+def test_mirrors_that_are_none_are_refused(mirrors: list[int], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        best_of_curve([[1.0, 2.0]] * 4, [[0, 1]] * 4, list("abcd"), [1], mirrors=mirrors)
+
+
+def shared_world(
+    rng: np.random.Generator, cells: list[tuple[int, int]], own: float, skill: float = 0.8
+) -> tuple[np.ndarray, np.ndarray, list[int], list[int]]:
+    """Levels of users and questions; samples belong to the question, tastes to the row."""
+    users, questions = [u for u, _ in cells], [q for _, q in cells]
+    level = rng.normal(0, 0.6, 1 + max(questions))[questions, None]
+    level = level + rng.normal(0, 0.4, 1 + max(users))[users, None]
+    drawn = rng.normal(size=(1 + max(questions), SAMPLES))
+    z = drawn[questions] + rng.normal(0, own, (len(cells), SAMPLES))
+    noise = rng.normal(size=drawn.shape)[questions]
+    scores = skill * drawn[questions] + np.sqrt(1 - skill**2) * noise
+    return scores, level + z, users, questions
+
+
+def everyone(users: int, questions: int) -> list[tuple[int, int]]:
+    return [(u, q) for u in range(users) for q in range(questions)]
+
+
+def alone(users: int) -> list[tuple[int, int]]:
+    return [(q // 3, q) for q in range(3 * users)]
+
+
+def test_questions_of_one_user_each_change_nothing() -> None:
+    rng = np.random.default_rng(3)
+    scores, gold, users, questions = shared_world(rng, alone(12), 0.5)
+    plain = best_of_curve(scores, gold, users, [1, 4, 8], bounds=None)
+    assert best_of_curve(scores, gold, users, [1, 4, 8], questions=questions, bounds=None) == plain
+    assert over_optimisation(
+        scores, gold, users, [2, 3, 4], questions=questions
+    ) == over_optimisation(scores, gold, users, [2, 3, 4])
+
+
+def test_shared_questions_widen_all_that_rests_on_them() -> None:
+    rng = np.random.default_rng(4)
+    scores, gold, users, questions = shared_world(rng, everyone(24, 6), 0.3)
+    plain = best_of_curve(scores, gold, users, [4], bounds=None).points[0]
+    wider = best_of_curve(scores, gold, users, [4], questions=questions, bounds=None).points[0]
+    for name in ("best", "oracle", "gain", "oracle_share"):
+        one, other = getattr(plain, name), getattr(wider, name)
+        assert one.value == other.value
+        assert other.se > 1.5 * one.se
+        assert other.df == pytest.approx(5 if name != "oracle_share" else other.df)
+        assert other.df <= 5 + 1e-9
+    # The gain's p is that of its interval: by user the sums share the questions.
+    gain = wider.gain
+    assert gain.p == pytest.approx(2 * stats.t(gain.df).sf(abs(gain.value / gain.se)))
+    assert plain.gain.p is not None
+    assert gain.p > plain.gain.p
+    fits = [
+        over_optimisation(scores, gold, users, [2, 3, 4], questions=q) for q in (None, questions)
+    ]
+    assert fits[1].alpha.se > fits[0].alpha.se
+
+
+def test_oracle_share_by_leaving_questions_out_by_hand() -> None:
+    rng = np.random.default_rng(5)
+    scores, gold, users, questions = shared_world(rng, everyone(6, 8), 0.5)
+    values = best_of(scores, gold, [1, 4])
+    gained, room = values[:, 1] - values[:, 0], best_of(gold, gold, [4])[:, 0] - values[:, 0]
+    by_hand = variance_by_hand(lambda kept: gained[kept].sum() / room[kept].sum(), users, questions)
+    found = best_of_curve(scores, gold, users, [4], questions=questions, bounds=None)
+    assert found.points[0].oracle_share.value == pytest.approx(gained.sum() / room.sum())
+    assert found.points[0].oracle_share.se == pytest.approx(np.sqrt(by_hand))

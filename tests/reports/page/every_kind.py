@@ -19,7 +19,7 @@ from palate.construction import (
 )
 from palate.quality import QualityScore
 from palate.runs import Manifest
-from palate.study.agreement import agreement
+from palate.study import agreement
 from study.planted_answers import panel_of
 
 SCORERS = ("longest", "shortest", "random")

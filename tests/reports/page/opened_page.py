@@ -1,9 +1,17 @@
-"""A page in a browser."""
+"""A page as text, and in a browser."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from palate.reports.page import report
+
+
+def page_of(runs: Any, folder: Path, **more: Any) -> str:
+    """Write the page of these runs into the folder, and return it."""
+    report(runs, folder / "page.html", **more)
+    return (folder / "page.html").read_text(encoding="utf-8")
 
 
 @contextmanager

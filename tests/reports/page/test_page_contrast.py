@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from palate import reports
 from palate.html import colours
-from palate.reports.page import writing
-from palate.reports.page.figures.drawing import BLUE, COLOURS, INK, MUTED, THEME
-from palate.reports.page.figures.plots import MARKS, line_style
+from palate.reports.parts import BLUE, COLOURS, INK, MUTED, THEME
+from palate.reports.plots import MARKS, line_style
 
-PAGE = Path(writing.__file__).parent / "templates" / "page.css"
+PAGE = Path(reports.__file__).parent / "templates" / "page.css"
 CSS = f"{colours()}\n{PAGE.read_text(encoding='utf-8')}"
 LIGHT, DARK, PRINT = (
     dict(re.findall(r"--([a-z-]+):\s*(#[0-9a-f]{3,6});", block))

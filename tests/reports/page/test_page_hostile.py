@@ -8,20 +8,18 @@ from xml.etree import ElementTree
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from markupsafe import Markup
+from opened_page import page_of
 from planted_runs import OWN, STRANGER, rows_of, save_run, write_rows
 
 from palate.html import UNSAFE
-from palate.records import Gold, PreferencePair, RubricAspect
 from palate.reports import Table, printable
 from palate.reports.numbers import plain
-from palate.reports.page import Example, Section, report
-from palate.reports.page.figures.drawing import inline
-from palate.reports.page.figures.plots import NOTHING, dumbbells
-from palate.reports.page.figures.plots import OWN as OWN_MARK
-from palate.reports.page.parts import Picture, Text
-from palate.reports.page.sections.disagreement import Disagreements, PairView
-from palate.reports.page.sections.example import UserSide
-from palate.reports.page.writing import render_page
+from palate.reports.page import render_page
+from palate.reports.page_rows import BrowsedRows, Example, UserSide
+from palate.reports.parts import Picture, Section, Text, inline
+from palate.reports.plots import NOTHING, dumbbells
+from palate.reports.plots import OWN as OWN_MARK
 from palate.runs import ReportedEstimate
 
 pytest.importorskip("matplotlib")
@@ -71,17 +69,14 @@ def test_a_table_is_well_formed_and_escaped(text):
 
 
 def rendered(text: str) -> str:
-    pair = PreferencePair.model_construct(
-        text=text, chosen=text, rejected=text,
-        gold=Gold.model_construct(aspects=(RubricAspect.model_construct(aspect=text),)),
-    )  # fmt: skip
-    view = PairView(1, pair, "U1", text, 0, "0", table(text), text, text)
+    row = ("U1", "00", [0.5], *([[text]] * 6))
+    data = Markup("{}")
     parts = [
         Text(text), Text(text, "h3"), table(text),
         Example(
-            [("user", text)], text, [UserSide("U1", [text], text)], text, table(text), text
+            [("user", text)], text, [UserSide("U1", [text], text, text)], text, table(text), text
         ),
-        Disagreements([view], [text, "b"], [text], filtered=True),
+        BrowsedRows("rows-1", [text], [text], [row], 1, 1, text, 40, data),
     ]  # fmt: skip
     return render_page(
         [Section("one", text, parts, text)], title=text, finding=text, limits=[text],
@@ -137,14 +132,11 @@ def test_a_page_of_hostile_data_is_a_page(tmp_path):
     for scorer in (NASTY[0], NASTY[2], NASTY[4], f"a{NASTY[1]}"):
         for context in ("none", OWN, STRANGER):
             save_run(tmp_path / "runs", pairs, scorer, context, benchmark=NASTY[1], accuracy=0.6)
-    report(
-        tmp_path / "runs", tmp_path / "page.html", data=[str(tmp_path / "mine.jsonl")], texts=True,
-        figures=tmp_path / "figures",
-    )  # fmt: skip
-    html = (tmp_path / "page.html").read_text(encoding="utf-8")
+    html = page_of(tmp_path / "runs", tmp_path, data=[str(tmp_path / "mine.jsonl")], texts=True,
+                   figures=tmp_path / "figures")  # fmt: skip
     assert not UNSAFE.search(html)
     tags = [name for name, _ in Tags(html).seen]
-    assert tags.count("script") == 1
+    assert tags.count("script") == 2
     assert "img" not in tags
     assert not [name for _, names in Tags(html).seen for name in names if name.startswith("on")]
     for file in (tmp_path / "figures").glob("*.svg"):

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
+from opened_page import page_of
 from planted_runs import rows_of, save_run, write_rows
 
 from palate.benchmarks import load_benchmark
@@ -42,8 +43,7 @@ def runs(file) -> Path:
 
 
 def test_each_has_its_tables(runs, file, tmp_path):
-    report(runs, tmp_path / "page.html", data=[str(file)], texts=True)
-    html = (tmp_path / "page.html").read_text(encoding="utf-8")
+    html = page_of(runs, tmp_path, data=[str(file)], texts=True)
     for heading in ("dinner: 24 pairs", "dinner (mirrored couples): 12 mirrored couples"):
         assert html.count(f"<caption>{heading} of 24 users") == 1
     commands = re.findall(r"<code>(palate evaluate .*?)</code>", html)
@@ -63,9 +63,9 @@ def test_a_clash_names_what_differs(tmp_path):
     second = tmp_path / "runs" / "again"
     second.mkdir()
     for path in first.folder.iterdir():
-        text = path.read_text(encoding="utf-8").replace('"seed": 0', '"limit": 9, "seed": 1')
+        text = path.read_text(encoding="utf-8").replace('"seed": 0', '"revision": "v9", "seed": 1')
         (second / path.name).write_text(text.replace("0" * 64, "1" * 64), encoding="utf-8")
     with pytest.raises(ComparisonError, match=r"differ in .*; name one of them") as caught:
         report(tmp_path / "runs", tmp_path / "page.html")
-    for words in ("rows", "seed (1, 0)", "limit (9, none)", str(second)):
+    for words in ("rows", "seed (1, 0)", "revision (v9, none)", str(second)):
         assert words in str(caught.value)

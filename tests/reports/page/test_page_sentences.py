@@ -7,10 +7,10 @@ from html import unescape
 from pathlib import Path
 
 import pytest
+from opened_page import page_of
 from planted_runs import OWN, STRANGER, rows_of, save_grid, save_run, write_rows
 
 from palate.comparison import gains_of
-from palate.reports.page import report
 from palate.runs import load_all
 
 pytest.importorskip("matplotlib")
@@ -22,9 +22,7 @@ def pairs(tmp_path_factory):
 
 
 def words_of(runs: Path) -> str:
-    file = runs.parent / "page.html"
-    report(runs, file)
-    text = re.sub(r"<(style|script|svg).*?</\1>", "", file.read_text(encoding="utf-8"), flags=re.S)
+    text = re.sub(r"<(style|script|svg).*?</\1>", "", page_of(runs, runs.parent), flags=re.S)
     return " ".join(unescape(re.sub("<[^>]+>", " ", text)).split())
 
 

@@ -16,7 +16,7 @@ from planned_rows import CONTEXTS, lines, planned, row_sets
 
 from palate.records import user_key
 from palate.seeding import rng
-from palate.study.planning.lists import balanced_directions
+from palate.study.planning import balanced_directions
 
 CHOSEN = st.lists(st.sampled_from(CONTEXTS), unique=True, min_size=1).map(tuple)
 PER_PAIR = st.integers(1, 3)

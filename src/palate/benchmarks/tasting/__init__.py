@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from importlib.resources import files
 from typing import Any
 
-from palate.benchmarks.benchmark import Benchmark, LoadOptions
 from palate.benchmarks.dataset import Dataset
+from palate.benchmarks.registry import Benchmark
+from palate.data import LoadOptions
 from palate.errors import BenchmarkError
 
 SUBSETS = ("Art_and_Entertainment", "Lifestyle_and_Personal_Development", "Society_and_Culture")

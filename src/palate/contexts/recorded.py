@@ -1,0 +1,294 @@
+"""Contexts of what the data hold of a user: posts, past choices, gold aspects, or nothing."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache, partial
+from typing import Literal
+
+from palate.contexts.controls import DRAWS, Options, one_spelling, read_owner
+from palate.data import forbidden_responses, forbidden_texts, holds, leaks, normal
+from palate.errors import SpecError
+from palate.prompts import as_text, example_text, prompt_hash
+from palate.records import (
+    Choice,
+    Gold,
+    Part,
+    PartKind,
+    Post,
+    QuestionView,
+    Settings,
+    Shown,
+    User,
+    UserPool,
+)
+from palate.retrieval import (
+    Ordering,
+    Ranked,
+    Sorting,
+    build_ranking,
+    dense_by,
+    drawn_by,
+    latest_first,
+    nearest_first,
+    sorted_by,
+)
+from palate.seeding import digest
+from palate.session import Session
+from palate.specs import Spec
+from palate.words import count_words, cut_words
+
+POSTS: Options = {"order": "bm25", "of": "self", "draws": DRAWS, "as": "text", "words": 0}
+CHOICES: Options = {"order": "recent", "of": "self", "draws": DRAWS}
+"""Options as they are where they are not given; 0 words are every word."""
+KINDS: dict[str, PartKind] = {"text": "post", "turns": "turn"}
+ChoiceOrder = Callable[[str, User, Sequence[Choice]], Ranked[Choice]]
+"""(question, whose they are, choices oldest first) → choices, the first to be shown first."""
+
+
+class NoContext:
+    """Shows nothing: what a gain is measured against."""
+
+    oracle = False
+    empty = True
+
+    def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
+        spec.refuse_reference()
+        spec.only(())
+        self.spec = str(spec)
+
+    def shown(
+        self, view: QuestionView, user: User, pool: UserPool, gold: Gold | None = None
+    ) -> Shown:
+        """Return nothing."""
+        return Shown()
+
+
+class RecordedContext(ABC):
+    """Shows k of the user's records, or as much of a stranger's.
+
+    A stranger is a third user, drawn for each row (`UserPool.stranger`).
+    """
+
+    oracle = False
+    empty = False
+    records: Literal["posts", "choices"]
+
+    def __init__(self, spec: Spec, example: str, noun: str) -> None:
+        text = spec.need_reference(example)
+        if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) < 1:
+            raise SpecError(f"{spec}: {text!r} is no number of {noun} of 1 or more")
+        self.k = int(text)
+        self.of, self.draws = read_owner(spec)
+        self.needs = (self.records,)
+
+    def _spelling(self, spec: Spec, default: Options, read: Options) -> str:
+        plain = spec.model_copy(update={"reference": str(self.k)})
+        return one_spelling(plain, {**read, "of": self.of, "draws": self.draws}, default)
+
+    def shown(
+        self, view: QuestionView, user: User, pool: UserPool, gold: Gold | None = None
+    ) -> Shown:
+        """Return parts, the first to be shown first."""
+        of_user = self.of_user(view, user)
+        if self.of == "self" or not of_user.parts:
+            return of_user
+        stranger, words = pool.stranger(self.records), of_user.own_words
+        other = self.of_stranger(view, stranger, of_user)
+        changed = {"own_words": words, "shortfall_words": max(0, words - other.own_words)}
+        return other.model_copy(update={**changed, "no_stranger": stranger is None})
+
+    @abstractmethod
+    def of_user(self, view: QuestionView, user: User) -> Shown:
+        """Return what is shown of the user."""
+
+    @abstractmethod
+    def of_stranger(self, view: QuestionView, stranger: User | None, of_user: Shown) -> Shown:
+        """Return as much of a stranger, as if it were their own."""
+
+
+class Profile(RecordedContext):
+    """Shows posts of the user, those that fit the question first.
+
+    `profile:k?order=bm25|recent|random|dense:REF&as=text|turns&words=N`, of the user or
+    `?of=stranger&draws=N`. With `as=turns` each post is an earlier turn of the conversation; with
+    `words` no more than so many are shown in all, the last post cut there.
+
+    A stranger is a third user, drawn for each row (`UserPool.stranger`). Their posts are all they
+    wrote, less those that hold the question's first line or a response; ranked for the question and
+    taken until the number of words of the own shown posts is reached, the last post cut there.
+    """
+
+    records = "posts"
+
+    def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
+        spec.only(POSTS)
+        super().__init__(spec, "profile:5", "posts")
+        order = spec.options.get("order", "bm25")
+        self.words = spec.number("words", 0, least=1)
+        self.rank, self.fingerprint = build_ranking(order, session, settings)
+        form = spec.choice("as", tuple(KINDS), "text")
+        self.kind = KINDS[form]
+        if form == "turns":
+            self.fingerprint = digest("turns", prompt_hash("turn.jinja"), self.fingerprint)
+        self.spec = self._spelling(
+            Spec(kind="profile"), POSTS, {"order": order, "as": form, "words": self.words}
+        )
+
+    def of_user(self, view: QuestionView, user: User) -> Shown:
+        """Return the most relevant posts first."""
+        ranked = self.rank(view.query, user.posts)
+        nearest = ranked.things[: self.k]
+        return self._shown(take_words(nearest, self.words) if self.words else nearest, ranked)
+
+    def of_stranger(self, view: QuestionView, stranger: User | None, of_user: Shown) -> Shown:
+        """Return as many words of posts that do not give the answer away."""
+        posts = stranger.posts if stranger is not None else ()
+        forbidden = forbidden_texts(view)
+        clean = [post for post in posts if not leaks(post.text, forbidden)]
+        ranked = self.rank(view.query, clean)
+        return self._shown(
+            take_words(ranked.things, of_user.own_words), ranked, len(posts) - len(clean)
+        )
+
+    def _shown(self, posts: Iterable[Post], ranked: Ranked[Post], dropped: int = 0) -> Shown:
+        parts = tuple(
+            Part(kind=self.kind, text=post.text, category=post.category, rank=rank)
+            for rank, post in enumerate(posts)
+        )
+        return _of_parts(parts, leaks_dropped=dropped, search_unmatched=not ranked.matched)
+
+
+def stranger(spec: Spec, session: Session, settings: Settings) -> Profile:
+    """Shows as much text of another user: what an identity gain is measured against.
+
+    `stranger:k`, short for `profile:k?of=stranger`.
+    """
+    if "of" in spec.options:
+        raise SpecError(f"{spec}: stranger is profile:{spec.reference}?of=stranger already")
+    if spec.reference is None:
+        raise SpecError("spec 'stranger' needs a number of posts, as in stranger:5")
+    of_stranger = spec.having(of="stranger").model_copy(update={"kind": "profile"})
+    return Profile(of_stranger, session, settings)
+
+
+class Examples(RecordedContext):
+    """Shows what the user chose before.
+
+    `examples:k?order=recent|random|nearest|nearest:REF`, past choices of the user or a stranger.
+
+    A choice that holds the opening of one of the responses is left out and counted. With
+    `?of=stranger` as many choices of a third user, drawn for each row, are shown as there would be
+    of the user's own.
+    `nearest` is BM25 over the questions, `nearest:REF` the cosine of their embeddings.
+    """
+
+    records = "choices"
+
+    def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
+        spec.only(CHOICES)
+        super().__init__(spec, "examples:5", "examples")
+        order = spec.options.get("order", "recent")
+        self.order, model = _choice_order(order, session, settings)
+        self.fingerprint = digest("examples", prompt_hash("example.jinja"), model)
+        self.spec = self._spelling(spec, CHOICES, {"order": order})
+
+    def of_user(self, view: QuestionView, user: User) -> Shown:
+        """Return past choices that hold no response, in the order's order."""
+        return self._shown(view, user, self.k)
+
+    def of_stranger(self, view: QuestionView, stranger: User | None, of_user: Shown) -> Shown:
+        """Return as many choices."""
+        return Shown() if stranger is None else self._shown(view, stranger, len(of_user.parts))
+
+    def _shown(self, view: QuestionView, user: User, n: int) -> Shown:
+        forbidden = forbidden_responses(view)
+        clean = [choice for choice in user.choices if not holds(_plain(choice), forbidden)]
+        ranked = self.order(view.query, user, clean)
+        parts = tuple(
+            Part(kind="example", text=example_text(choice), rank=rank)
+            for rank, choice in enumerate(ranked.things[:n])
+        )
+        dropped = len(user.choices) - len(clean)
+        return _of_parts(parts, leaks_dropped=dropped, search_unmatched=not ranked.matched)
+
+
+class Rubric(NoContext):
+    """Shows what the user expects, by the benchmark itself: an upper bound.
+
+    Shows the titles and reasons of the pair's rubric aspects; marked oracle wherever printed.
+    """
+
+    oracle = True
+    empty = False
+    needs = ("aspects",)
+
+    def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
+        if spec.reference is None and spec.options.get("of") == "stranger":
+            raise SpecError(
+                "rubric?of=stranger: a rubric belongs to its pair; there is no stranger's"
+            )
+        super().__init__(spec, session, settings)
+
+    def shown(
+        self, view: QuestionView, user: User, pool: UserPool, gold: Gold | None = None
+    ) -> Shown:
+        """Return the aspects, in the order they were written."""
+        aspects = gold.aspects if gold is not None else ()
+        texts = [f"{a.aspect}: {a.reason}" if a.reason else a.aspect for a in aspects]
+        return _of_parts(
+            tuple(Part(kind="aspect", rank=k, text=text) for k, text in enumerate(texts))
+        )
+
+
+def take_words(posts: Iterable[Post], words: int) -> list[Post]:
+    """Take posts until this many words are reached; the last one is cut there.
+
+    >>> posts = [Post(id="1", text="one two"), Post(id="2", text="three  four five")]
+    >>> [post.text for post in take_words(posts, 4)]
+    ['one two', 'three  four']
+    """
+    taken = []
+    for post in posts:
+        if words <= 0:
+            break
+        text = cut_words(post.text, words)
+        words -= count_words(text)
+        taken.append(post if text == post.text else post.model_copy(update={"text": text}))
+    return taken
+
+
+def _of_parts(parts: tuple[Part, ...], **counts: int) -> Shown:
+    words = sum(count_words(part.text) for part in parts)
+    return Shown.model_validate({"parts": parts, "own_words": words, **counts})
+
+
+def _choice_order(
+    named: str, session: Session, settings: Settings
+) -> tuple[ChoiceOrder, str | None]:
+    if named == "random":
+        return partial(_at_random, settings.seed), None
+    kind, _, reference = named.partition(":")
+    by: dict[str, Ordering] = {"recent": latest_first, "nearest": nearest_first}
+    model = None
+    if kind == "nearest" and reference:
+        by[named], model = dense_by(reference, session, settings)
+    elif named not in by:
+        raise SpecError(f"order={named!r} is not one of recent, random, nearest, nearest:REFERENCE")
+    order: Sorting[Choice] = sorted_by(by[named], lambda choice: choice.query)
+    return lambda question, user, choices: order(question, choices), model
+
+
+def _at_random(seed: int, question: str, user: User, choices: Sequence[Choice]) -> Ranked[Choice]:
+    order: Sorting[Choice] = drawn_by(
+        lambda _, c: ("example", seed, user.id, c.key, c.chosen, c.rejected)
+    )
+    return order(question, choices)
+
+
+@lru_cache(maxsize=2**16)  # rows of one user need not follow one another
+def _plain(choice: Choice) -> str:
+    # A turn may hold a response that is to be judged: the one that the user went on from.
+    return normal(f"{as_text(choice.messages)}\n{choice.chosen}\n{choice.rejected}")

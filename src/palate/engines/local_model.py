@@ -1,0 +1,273 @@
+"""A loaded transformers model with its tokenizer, and what can be asked of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
+from math import exp
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+from palate.engines.local_attention import NAME, Layout, register
+from palate.engines.local_forward import (
+    Group,
+    TokenSpan,
+    as_it_fits,
+    forward_pack,
+    is_out_of_memory,
+    pad,
+    pad_id,
+    padded,
+    read,
+)
+from palate.engines.local_loading import (
+    Head,
+    LoadedModel,
+    Outputs,
+    ReadMode,
+    Reduce,
+    ValidIds,
+    concatenated,
+)
+from palate.engines.local_threads import FairLock
+from palate.engines.local_tree import Ids, build_tree, packs
+from palate.engines.reader import Reader
+from palate.errors import ModelError, first_line
+from palate.models.account import LACKING
+
+if TYPE_CHECKING:
+    import torch
+
+SHARED, OWN = 24, 7
+"""Tokens of the probe's beginning and of its two ends."""
+SHORT, LONG = "Tea?", "Tea or coffee, and which of the two is good when it is hot?"
+PADDING_TOLERANCE = {"float32": 1e-4, "bfloat16": 0.05, "float16": 0.01}
+"""How far numbers may differ beside a longer text, relative to 1 and to theirs."""
+HIDDEN_TOLERANCE = {"float32": 1e-4, "bfloat16": 0.1, "float16": 0.02}
+"""How far hidden states may differ: root mean square, relative to theirs. In bfloat16 a batch of
+two alone moves them by 0.04 on processors that multiply matrices in tiles."""
+
+
+class LabelLogits(NamedTuple):
+    """The logits of labels as the next token, and how probable any of them is."""
+
+    values: tuple[float, ...]
+    share: float
+
+    @classmethod
+    def of(cls, logits: Sequence[float]) -> Self:
+        """Take the logits of labels, and behind them log Σ exp of all tokens' logits.
+
+        >>> round(LabelLogits.of([0.0, 0.0, 2.079442]).share, 4)
+        0.25
+        """
+        *labels, total = logits
+        return cls(tuple(labels), sum(exp(label - total) for label in labels))
+
+
+class LocalModel(LoadedModel):
+    """What can be asked of a loaded model; beginnings that sequences share are read once."""
+
+    def __init__(self, reader: Reader, head: str, turns: FairLock | None = None) -> None:
+        super().__init__(reader, head, turns)
+        if head != "encoder":  # whose tokens see what follows them
+            self.read_mode = find_read_mode(self, self.settings.attention, head)
+        self.read_mode = without_neighbours(self, head)
+
+    @cached_property
+    def head(self) -> Head:
+        """The language model's head, apart from what is below it."""
+        return Head(self)
+
+    @cached_property
+    def valid_ids(self) -> ValidIds:
+        """The ids that may be drawn."""
+        return ValidIds.of(self.model, self.tokenizer, self.device)
+
+    def read(self, groups: Iterable[Group], reduce: Reduce, *, logits: bool = False) -> Outputs:
+        """Yield (group, what `reduce` makes of the outputs wanted of each sequence).
+
+        These are the last hidden states, or with `logits` what the model's own head makes of them.
+        """
+        with self.in_use():
+            yield from read(self, groups, reduce, logits=logits)
+
+    def hidden(self, groups: Iterable[Group]) -> Outputs:
+        """Yield (group, per sequence, the last hidden states at the wanted tokens, float32)."""
+        return self.read(groups, lambda outputs, following: outputs.float().cpu())
+
+    def outputs(self, groups: Iterable[Group]) -> Outputs:
+        """Yield (group, per sequence, what the model's head reads at the wanted tokens)."""
+        return self._below_head(groups, lambda outputs, following: outputs)
+
+    def _below_head(self, groups: Iterable[Group], reduce: Reduce) -> Outputs:
+        return self.read(groups, reduce, logits=not self.head.apart)
+
+    def log_probabilities(
+        self, groups: Iterable[Sequence[tuple[Ids, int]]], width: int | None = None
+    ) -> Outputs:
+        """Yield (group, for each (ids, start), log p of every token from `start` on), float32.
+
+        Where a `width` is given, the ids from there on are left out of the softmax.
+        """
+        wanted = ([TokenSpan(i, s - 1, len(i) - 1) for i, s in group] for group in groups)
+        return self._below_head(wanted, partial(self.head.log_probabilities, width=width))
+
+    def label_logits(
+        self, groups: Iterable[Sequence[Ids]], labels: Ids
+    ) -> Iterator[tuple[int, list[LabelLogits]]]:
+        """Yield (group, for each sequence, the next-token logits of these label ids, their share).
+
+        Only differences between labels have a meaning: a language model's logits have no zero.
+        """
+        for k, of_group in self._below_head(last_tokens(groups), self.head.of_labels(labels)):
+            yield k, [LabelLogits.of(logits[0].tolist()) for logits in of_group]
+
+    def next_token_logits(self, sequences: Sequence[Ids]) -> torch.Tensor:
+        """Return the logits of every next token (sequences × vocabulary), float32, on the device.
+
+        Beginnings that the sequences share are read once.
+        """
+        groups = self._below_head(last_tokens([sequences]), self.head.logits)
+        return concatenated(next(logits for _, logits in groups))
+
+    def pooled(self, sequences: Sequence[Ids]) -> Iterator[tuple[int, torch.Tensor]]:
+        """Yield (position, the logits of the model's own head), for models that pool themselves.
+
+        Where a model's configuration names no pad token, its head may need batches of one.
+        """
+        token = None if self.read_mode.alone else pad_id(self)
+        todo = dict(enumerate(sequences))
+        with self.in_use():
+            while todo:
+                logits = as_it_fits(self, partial(self._pooled, todo, token))
+                yield from logits.items()
+                todo = {k: ids for k, ids in todo.items() if k not in logits}
+
+    def _pooled(self, todo: Mapping[int, Ids], token: int | None) -> dict[int, torch.Tensor]:
+        # Of the longest that fit at once.
+        alike = list(self.regimes.groups([len(ids) for ids in todo.values()]))[-1]
+        places = [[*todo][k] for k in alike]
+        lengths = [len(todo[k]) for k in places]
+        rows = [places[k] for k in next(padded(lengths, 0 if token is None else self.budget))]
+        sequences = [todo[k] for k in rows]
+        try:
+            with self.turns.of(), self.torch.inference_mode():
+                logits = self.model(**pad(self, sequences, token or 0)).logits
+        except (ValueError, TypeError) as error:  # such as one that looks for a token in vain
+            raise ModelError(
+                f"{self.reference}: its own head refuses a conversation ({first_line(error)}); "
+                "mend its chat template (--chat-template) or config.json"
+            ) from error
+        n = len(sequences)
+        logits = logits.reshape(-1, 1) if logits.ndim < 2 else logits
+        if logits.shape[:-1] != (n,):
+            found = tuple(logits.shape)
+            raise ModelError(f"{self.reference}: logits {found}; expected ({n}, outputs)")
+        return {k: row.float().cpu() for k, row in zip(rows, logits, strict=True)}
+
+
+def last_tokens(groups: Iterable[Sequence[Ids]]) -> Iterator[Group]:
+    """Want the output at the last token of each sequence."""
+    return ([TokenSpan(ids, len(ids) - 1, len(ids)) for ids in group] for group in groups)
+
+
+def find_read_mode(local: LoadedModel, attention: str | None, head: str = "causal") -> ReadMode:
+    """Return how this model is read, and leave its attention set for it.
+
+    Raises `ModelError` for a language model whose tokens see what follows them.
+    """
+    if attention not in (None, "tree"):
+        return ReadMode(False, f"attention={attention}")
+    plain: list[Any] = []
+    before = local.model.config._attn_implementation
+    register()
+    try:
+        size = local.model.get_input_embeddings().weight.shape[0]
+        tokens = [(7 * k * k + 3 * k + 1) % size for k in range(SHARED + 2 * OWN)]
+        sequences = [tokens[: SHARED + OWN], [*tokens[:SHARED], *tokens[-OWN:]]]
+        with local.torch.inference_mode():
+            for ids in sequences:
+                outputs = local.model.base_model(input_ids=local.tensor(ids))
+                plain.append(outputs.last_hidden_state[0].float())
+        local.model.set_attn_implementation(NAME)
+        read_mode = _probe(local, sequences, plain)
+    except Exception as error:  # what a model raises that cannot is anybody's guess
+        if is_out_of_memory(error):
+            raise
+        read_mode = ReadMode(False, f"its layers do not take it: {type(error).__name__}")
+    if head == "causal" and len(plain) == 2:
+        first, second = (outputs[:SHARED] for outputs in plain)  # of beginnings that are alike
+        if (first - second).norm() / first.norm() > HIDDEN_TOLERANCE["float32"]:
+            sees = "its tokens see what follows them"
+            raise ModelError(f"{local.reference}: {sees}; this is {LACKING[head]}")
+    if not read_mode.tree:
+        local.model.set_attn_implementation(before)
+    return read_mode
+
+
+def _probe(local: LoadedModel, sequences: Sequence[Ids], plain: Sequence[Any]) -> ReadMode:
+    torch = local.torch
+    (pack,) = packs(build_tree(sequences, least=1), 10 * SHARED)
+    layout = Layout(pack.segments)
+    with torch.inference_mode():
+        by_tree = forward_pack(local, pack, layout, False).float()
+    layers = getattr(local.model.config.get_text_config(), "num_hidden_layers", None)
+    if layout.unsupported:
+        return ReadMode(False, ", ".join(dict.fromkeys(layout.unsupported)))
+    if layers is None or layout.layer != layers:
+        return ReadMode(False, f"{layout.layer} of {layers} layers attend")
+    if layout.reach is not None and layout.reach < SHARED + OWN:
+        return ReadMode(False, f"a layer sees {layout.reach} tokens")
+    first, *leaves = (segment.sequences[0] for segment in pack.segments)
+    theirs = torch.cat([plain[first][:SHARED], *(plain[k][SHARED:] for k in leaves)])
+    apart = float((by_tree - theirs).norm() / theirs.norm())
+    if not apart <= HIDDEN_TOLERANCE[str(local.dtype).removeprefix("torch.")]:
+        return ReadMode(False, f"a tree changes its outputs by {apart:.1g}")
+    local.layers = layout.layer
+    return ReadMode(True, reach=layout.reach)
+
+
+def without_neighbours(local: LoadedModel, head: str) -> ReadMode:
+    """Return how a model is read: in batches of one where it sees the padding beside a sequence."""
+    mode = local.read_mode
+    if local.tokenizer is None or (mode.tree and head != "classifier"):
+        return mode  # a tree pads nothing
+    read = _rewards if head == "classifier" else _hidden
+    try:
+        with local.torch.inference_mode():
+            ids: list[list[int]] = [local.tokenizer(it)["input_ids"] for it in (SHORT, LONG)]
+            alone = read(local, ids[:1])
+            padless = head == "classifier" and pad_id(local) is None
+            if padless or _is_last_token(local, ids, alone):
+                return mode  # it is never padded
+            apart = (read(local, ids) - alone).abs() / (1 + alone.abs())
+        differs = bool(apart.max() > PADDING_TOLERANCE[str(local.dtype).removeprefix("torch.")])
+    except Exception as error:  # what a model raises that takes no batch is anybody's guess
+        if is_out_of_memory(error):
+            raise
+        differs = head == "classifier"
+    if not differs:
+        return mode
+    return ReadMode(False, "beside a longer text a shorter one gets another number", alone=True)
+
+
+def _rewards(local: LoadedModel, sequences: Sequence[Ids]) -> torch.Tensor:
+    # Of the first sequence: what the model's own head gives it.
+    inputs = pad(local, sequences, pad_id(local) or 0)
+    rewards: torch.Tensor = local.model(**inputs).logits[0].float()
+    return rewards
+
+
+def _hidden(local: LoadedModel, sequences: Sequence[Ids]) -> torch.Tensor:
+    outputs = local.model.base_model(**pad(local, sequences, 0)).last_hidden_state
+    first: torch.Tensor = outputs[0, : len(sequences[0])].float()
+    return first
+
+
+def _is_last_token(local: LoadedModel, ids: Sequence[Ids], alone: torch.Tensor) -> bool:
+    # A linear head at the last token is read off the tree, without the model's own pooling.
+    linear = getattr(local.model, "score", None)
+    if not local.read_mode.tree or not isinstance(linear, local.torch.nn.Linear):
+        return False
+    last = linear(_hidden(local, ids[:1])[-1].to(linear.weight.dtype)).float()
+    return bool(last.shape == alone.shape and local.torch.allclose(last, alone, atol=0.01))

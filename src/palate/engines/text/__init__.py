@@ -1,1 +1,0 @@
-"""From messages to token ids, without the model."""

@@ -1,0 +1,296 @@
+"""One scorer under one context on one benchmark: checked, adapted, ready to compute."""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from palate.benchmarks import Dataset
+from palate.errors import UsageError
+from palate.evaluation.context_rows import ContextRows, SampledRows, make_rows
+from palate.evaluation.states import user_keys_fn
+from palate.evaluation.work import Work
+from palate.execution import (
+    SHARDS,
+    Pass,
+    ResultIndex,
+    Results,
+    RowSource,
+    ScorerJob,
+    WorkPlan,
+    WorkPlanner,
+    build_runner,
+)
+from palate.records import (
+    Context,
+    Judge,
+    Progress,
+    Scorer,
+    ScorerInfo,
+    components_of,
+    info_of,
+    user_key,
+)
+from palate.records.arguments import ObjectName
+from palate.runs import JOURNAL, Identity, Journal, Manifest, locked, passes_of, result_folders
+from palate.seeding import digest
+from palate.specs import Spec
+
+log = logging.getLogger("palate")
+
+
+def spec_of(scorer: Scorer | Judge, text: str | None, name: str | None = None) -> str:
+    """Return what a scorer is called: without options that change no number, as a time-out."""
+    if text is None or isinstance(text, ObjectName):
+        return str(text or name or type(scorer).__name__)
+    own = getattr(scorer, "canonical", None)
+    return own if isinstance(own, str) else str(Spec.parse(text))
+
+
+def not_applicable(info: ScorerInfo, context: Context) -> bool:
+    """Tell whether a cell has no meaning: a scorer that needs text under a context without any."""
+    return info.needs_shown and context.empty
+
+
+def refuse(info: ScorerInfo, context: Context, spec: str) -> None:
+    """Raise `UsageError` for a scorer under a context that makes no sense for it."""
+    if not_applicable(info, context):
+        raise UsageError(f"{spec} has no meaning under {context.spec}: nothing is shown")
+    if info.protocol == "paper" and not context.empty:
+        raise UsageError(f"{spec}: protocol=paper is defined without a profile; use -c none")
+
+
+@dataclass(frozen=True)
+class BoundScorer:
+    """What is to be computed; `BoundScorer.of` builds it from specs or objects."""
+
+    scorer: Scorer | Judge
+    """With a state for each user, where it learns from their choices."""
+    spec: str
+    info: ScorerInfo
+    context: Context
+    pairs: Dataset
+    rows: ContextRows
+    work: Work
+    built_from: str | None
+    """The spec that a worker elsewhere builds the scorer from, where it can."""
+    text: str | None = None
+    """The spec as it was given; None for an object."""
+
+    @classmethod
+    def of(
+        cls,
+        scorer: str | Scorer | Judge,
+        pairs: Dataset,
+        context: str | Context,
+        work: Work,
+        *,
+        name: str | None = None,
+    ) -> BoundScorer:
+        """Build scorer and context; raises `UsageError` where they make no sense together."""
+        named = scorer if isinstance(scorer, str) else None
+        text = None if isinstance(named, ObjectName) else named
+        built, built_context = work.scorer(scorer), work.context(context)
+        spec = spec_of(built, named, name)
+        adapted = work.adapted(scorer, pairs, spec)
+        info = info_of(adapted, spec)
+        refuse(info, built_context, spec)
+        seed = work.settings.seed
+        user_keys = user_keys_fn(adapted, info, pairs, seed)
+        draws: int = getattr(adapted, "draws", 1)
+        rows = make_rows(pairs, built_context, seed=seed, user_keys=user_keys, state_draws=draws)
+        built_from = text if adapted is built else None
+        job = cls(adapted, spec, info, built_context, pairs, rows, work, built_from, text)
+        for line in job._stateless():
+            log.warning("%s: %s", spec, line)
+        return job
+
+    @cached_property
+    def judges(self) -> bool:
+        """True where the scorer is a judge."""
+        return isinstance(self.scorer, Judge)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the report must know of the scorer and the context."""
+        parts = (self.scorer, self.context)
+        notes = [note for part in parts for note in getattr(part, "notes", tuple)()]
+        return (*self.info.notes, *notes, *self._stateless())
+
+    def _stateless(self) -> tuple[str, ...]:
+        """Say how many users a personal scorer has no state of, where it reads their own."""
+        place = getattr(getattr(self.scorer, "users", None), "place", None)
+        if place is None or not self.info.needs_user or getattr(self.scorer, "state", "") != "own":
+            return ()
+        users = {row.user_id for row in self.pairs.rows}
+        lacking = sorted(user for user in users if user_key(user) not in place)
+        first = f"{len(lacking)} of {len(users)} users have no state and are scored by the prior"
+        return (f"{first} (the first: {lacking[0]})",) if lacking else ()
+
+    def computation(self, rows: RowSource) -> Computation:
+        """Plan the scorer's passes over the job's rows, or others made of them."""
+        return Computation(self.scorer, self.spec, rows, self.work, self.built_from)
+
+    def manifest(
+        self, kind: str, computation: Computation, identity: Mapping[str, Any]
+    ) -> Manifest:
+        """Return what a result is and is made with; `identity` is what the job does not know."""
+        settings, details = self.work.settings, computation.details[0]
+        fields = {"split": self.pairs.split, **identity}
+        more = {name: fields.pop(name) for name in fields.keys() - Identity.model_fields}
+        context_print: str | None = getattr(self.context, "fingerprint", None)
+        if "choices" in getattr(self.context, "needs", ()) and self.pairs.history:
+            context_print = digest("choices", context_print, self.pairs.history_hash)
+        named = Identity(
+            benchmark=self.pairs.name,
+            scorer=self.spec,
+            context=self.context.spec,
+            fingerprints=computation.fingerprints,
+            protocol=self.info.protocol,
+            context_fingerprint=context_print,
+            seed=settings.seed,
+            dtype=details.get("dtype"),
+            device=details.get("device"),
+            batch_tokens=settings.batch_tokens,
+            **fields,
+        )
+        return Manifest.of(
+            kind,
+            {**named.model_dump(mode="json"), **more},
+            passes=tuple(plan.id for plan in computation.plans),
+            details=computation.details,
+            command=self.pairs.command,
+            account=self.pairs.account,
+        )
+
+    @contextmanager
+    def computed(
+        self, rows: RowSource, kind: str, progress: Progress | None, identity: Mapping[str, Any]
+    ) -> Iterator[tuple[Computation, list[Results], Path | None]]:
+        """Compute what is missing over the job's rows, or others made of them.
+
+        Gives the computation, what each of its passes gave, and the folder of results in the
+        work's place, locked as long as this lasts. `identity` is what the job does not know of the
+        result's identity.
+        """
+        computation = self.computation(rows)
+        if need_any := getattr(self.scorer, "need_any", None):
+            need_any(rows.slate(row) for row in range(len(rows)))
+        manifest = folder = None
+        if self.work.place is not None:
+            manifest = self.manifest(kind, computation, identity)
+            folder = manifest.folder(self.work.place)
+        with journal_in(folder) as journal:
+            if manifest is not None and folder is not None:
+                manifest.write(folder)
+            tell = progress or (lambda done, total: None)
+            passes = computation.run(journal, self.work.root, tell)
+            yield computation, passes, folder
+
+
+def journal_in(folder: Path | None, name: str = JOURNAL) -> AbstractContextManager[Journal | None]:
+    """Open a folder's journal; without a folder there is none."""
+    return nullcontext() if folder is None else Journal(folder / name)
+
+
+class Computation:
+    """One scorer over one set of rows, planned and ready to run.
+
+    `built_from` is the spec that a worker elsewhere builds the scorer from, where it can.
+    """
+
+    def __init__(
+        self,
+        scorer: Scorer | Judge,
+        spec: str,
+        rows: RowSource,
+        work: Work,
+        built_from: str | None = None,
+    ) -> None:
+        self.rows, self.work = rows, work
+        self.job = ScorerJob(scorer, 0, built_from, work.session, work.settings, spec)
+        self.components = components_of(scorer)
+        self.info = tuple(info_of(part.scorer, spec) for part in self.components)
+        self.fingerprints = tuple(info.fingerprint for info in self.info)
+        """Of each component: all that its numbers depend on beside the rows."""
+        self.details = tuple(info.details for info in self.info)
+        """Of each component: what a manifest says of it."""
+        self.plans = self._plans()
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """What the numbers come from: content hashes of folders, names of served models."""
+        named = (details.get(key) for details in self.details for key in ("content", "model"))
+        return tuple(sorted({str(name) for name in named if name is not None}))
+
+    def run(
+        self,
+        journal: Journal | None,
+        root: Path | None,
+        progress: Progress,
+        *,
+        check_memory: bool = False,
+    ) -> list[Results]:
+        """Return each component's results; what journals under `root` hold is not computed anew.
+
+        With `check_memory` raises `ResourceError` before a model is loaded that does not fit.
+        """
+        work, runner = self.work, build_runner(self.work.session.engine)
+        done, total = 0, len(self.rows) * len(self.components)
+
+        def advance(n: int) -> None:
+            nonlocal done
+            done += n
+            progress(done, total)
+
+        results = []
+        for number, (part, plan) in enumerate(zip(self.components, self.plans, strict=True)):
+            rows = self.rows
+            if part.without_context:
+                rows = SampledRows(rows, range(len(rows)), without_context=True)
+            task = self.job._replace(component=number, check_memory=check_memory)
+            with ResultIndex(plan) as known:
+                mine = None if journal is None else journal.path
+                for path in self._others(mine, root, plan):
+                    if path != mine:
+                        known.read(path)
+                if mine is not None:
+                    known.read(mine, of_this_run=True)  # last, so that its own lines win
+                of_part = Pass(
+                    task, plan, rows, known, journal, advance, work.retry_unscored, work.shard
+                )
+                results.append(of_part.run(runner))
+                if journal is not None:
+                    work.counts.setdefault(journal.path.parent, Counter()).update(of_part.count)
+        return results
+
+    def _others(self, path: Path | None, root: Path | None, plan: WorkPlan) -> Iterator[Path]:
+        # Journals that may hold lines of a pass: of other work, and of the shards of this one.
+        for folder in result_folders(root) if root is not None else ():
+            if plan.id in passes_of(folder):
+                yield folder / JOURNAL
+        top, place = self.work.root, self.work.place
+        if path is None or path.name == JOURNAL or top is None or place is None:
+            return
+        for other in (top, *sorted(top.glob(f"{SHARDS}/*"))):
+            yield other / path.relative_to(place)
+
+    def _plans(self) -> list[WorkPlan]:
+        top, alone = self.work.root, self.work.shard is None
+        # Shards take turns at what contexts have models write, so that each text is written once.
+        with nullcontext() if top is None or alone else locked(top / SHARDS, wait=True):
+            self.rows.prepare()
+        # All in one sweep: what a context shows may be costly to find.
+        both = zip(self.components, self.info, strict=True)
+        planners = [WorkPlanner(part.scorer, info) for part, info in both]
+        for row in range(len(self.rows)):
+            slate = self.rows.slate(row)
+            for part, planner in zip(self.components, planners, strict=True):
+                planner.add(slate.without_context() if part.without_context else slate)
+        return [planner.plan(self.rows) for planner in planners]

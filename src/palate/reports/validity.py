@@ -1,0 +1,189 @@
+"""Validity as tables, as a picture, and on a page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from palate.metrics import Reliability
+from palate.records.arguments import grouped
+from palate.reports.names import Names
+from palate.reports.numbers import NONE, p_value, plain, rank_correlation, with_interval
+from palate.reports.parts import BLUE, MARKERS, MOST_LINES, Text, label, picture
+from palate.reports.plots import line_style
+from palate.reports.table import Table
+from palate.validity import Coefficients, Difference, Validity, ValiditySummary
+
+FEW = 10
+"""Fewer scorers carry a warning."""
+NOTE = (
+    "τ: Kendall's τ-b [95 % interval over new scorers drawn like these]. p is raw / Holm-corrected "
+    "over this table; it compares with random rankings of these scorers, all n! up to 8. "
+    "reliability: share of the variance between scorers that is no noise of users and questions "
+    "[95 %], for the metric and for {what}. noise ceiling: √ of their product, the largest τ to "
+    "expect."
+)
+COMPARED_NOTE = (
+    "p is raw / Holm-corrected over this table. The test exchanges a scorer's ranks between the "
+    "two metrics, all 2ⁿ ways up to 12 scorers. These comparisons were fixed beforehand."
+)
+
+
+def tables(found: Validity) -> list[Table]:
+    """Return a table per measure of quality, and one of the metrics that are compared."""
+    tables, summary = [], found.summary
+    for what, some in grouped(summary.coefficients, _what).items():
+        of = some[0].downstream
+        notes = [
+            NOTE.format(what=of.rated),
+            *_warnings(some),
+            *_common_rows(some),
+            *_constant(some),
+            *(f"{few}: too few." for few in summary.too_few),
+            *_left_out(summary),
+            *_noisy(summary),
+        ]
+        columns: dict[str, Callable[[Coefficients], str]] = {
+            "benchmark": lambda one: one.benchmark,
+            "metric": lambda one: one.metric,
+            "n": lambda one: str(one.agreements[0].n),
+            "τ [95 %]": lambda one: rank_correlation(one.agreements[0]),
+            "p / Holm": lambda one: _p(one.agreements[0].chance.p, one.p_holm[0]),
+            "reliability": lambda one: _reliability(one.reliability),
+            f"of {of.rated}": lambda one: _reliability(one.downstream_reliability),
+            "noise ceiling": lambda one: plain(one.noise_ceiling),
+        }
+        tables.append(Table.of(f"predicting {what}", some, columns, notes, 2))
+        differences = [one for one in summary.differences if one.downstream == of]
+        if differences:
+            tables.append(difference_table(what, differences))
+    return tables
+
+
+def _p(raw: float | None, corrected: float | None) -> str:
+    return f"{p_value(raw)} / {p_value(corrected)}"
+
+
+def _common_rows(some: Sequence[Coefficients]) -> list[str]:
+    return [
+        f"{one.metric} on {one.benchmark} uses the {one.n:,} of {one.n_largest:,} that "
+        f"all scorers scored ({' under '.join(one.smallest)} has the fewest)."
+        for one in some
+        if one.n < one.n_largest
+    ]
+
+
+def _constant(some: Sequence[Coefficients]) -> list[str]:
+    return [
+        f"{', '.join(f'{one.metric} of {one.benchmark}' for one in figures)}: {len(blind)} blind "
+        "scorers are excluded; on couples both values are ½ by construction."
+        for blind, figures in grouped(some, lambda one: one.constant).items()
+        if blind
+    ]
+
+
+def _left_out(summary: ValiditySummary) -> Iterator[str]:
+    lacking = {
+        "no downstream result": summary.benchmark_only,
+        "no benchmark run": summary.downstream_only,
+    }
+    for lack, some in lacking.items():
+        if some:
+            yield f"Excluded ({lack}): {', '.join(map(' under '.join, some))}."
+    if summary.context_independent:
+        alike = ", ".join(summary.context_independent)
+        yield f"Counted once, since the context does not change their scores: {alike}."
+
+
+def _noisy(summary: ValiditySummary) -> Iterator[str]:
+    by_kind = grouped((run.noise for run in summary.noisy), lambda noise: noise.dtype or noise.kind)
+    for kind, noises in by_kind.items():
+        most, n = max(noise.expected_flips or 0.0 for noise in noises), len(noises)
+        runs, of = ("1 run holds", "it") if n == 1 else (f"{n:,} runs hold", "one")
+        yield f"{runs} noise of {kind}: at most {most:.1f} verdicts of {of} are expected to turn."
+
+
+def _what(one: Coefficients) -> str:
+    of = one.downstream
+    named = f"{of.quality} (a surrogate)" if of.surrogate else of.quality
+    by = f"{of.policy} on {of.benchmark}" if of.policy else of.benchmark
+    if of.n_samples is None:
+        return f"{named}{f' {of.answers}' if of.answers else ''} of {by}"
+    how = f"of {of.n_samples} by" if of.k else f"· {of.n_samples} answers by"
+    return f"{of.answers} {how} {by}, {named}"
+
+
+def _reliability(of: Reliability | None) -> str:
+    return NONE if of is None else with_interval(of.value, of.low, of.high)
+
+
+def _warnings(some: Sequence[Coefficients]) -> Iterator[str]:
+    for power in {one.power.n: one.power for one in some if one.power.n < FEW}.values():
+        told = "no ranking reaches p = 0.05"
+        if power.critical_tau is not None:
+            told = f"|τ| must reach {plain(power.critical_tau)} for p ≤ 0.05"
+        if (least := power.minimum_detectable_tau) is not None:
+            told += f"; the minimum detectable τ is {plain(least)} (80 % power)"
+        yield f"WARNING: {power.n} scorers show little: {told}."
+
+
+def difference_table(what: str, differences: Sequence[Difference]) -> Table:
+    """Return the table of differences between benchmarks, or between metrics."""
+    columns: dict[str, Callable[[Difference], str]] = {
+        "first": lambda one: " on ".join(reversed(one.first)),
+        "second": lambda one: " on ".join(reversed(one.second)),
+        "n": lambda one: str(one.n),
+        "τ of the first": lambda one: plain(one.tau.first),
+        "of the second": lambda one: plain(one.tau.second),
+        "difference": lambda one: plain(one.tau.value, signed=True),
+        "p / Holm": lambda one: _p(one.tau.p, one.p_holm),
+    }
+    title = f"which metric predicts {what} better (Kendall τ-b)"
+    return Table.of(title, differences, columns, [COMPARED_NOTE], 2)
+
+
+def parts(result: Validity, names: Names, number: int) -> Iterator[object]:
+    """Yield a drawing a coefficient, and the tables."""
+    yield Text("Does the benchmark predict it?", "h3")
+    printed = [names.table(table) for table in tables(result)]
+    some = result.summary.coefficients[:MOST_LINES]
+    policies = {(each.downstream.policy, each.downstream.benchmark) for each in some}
+    for k, coefficient in enumerate(some):
+        of = coefficient.downstream
+        quality = names.public(of.quality).partition(":")[0]
+        whose = f" by {of.policy} on {of.benchmark}" if len(policies) > 1 else ""
+        labels = names.labels(coefficient.scorers)
+        yield picture(
+            f"validity-{number}-{k}",
+            f"{coefficient.metric} on {coefficient.benchmark} and "
+            f"{names.public(f'{of.answers or of.rated}{whose}')}",
+            "A dot is a scorer: its value on the benchmark, and the quality of what users get.",
+            printed[0],
+            partial(validity_dots, names=labels, coefficients=coefficient, quality=quality),
+        )
+    yield from printed
+
+
+def validity_dots(ax: Any, names: Sequence[str], coefficients: Coefficients, quality: str) -> None:
+    """Draw each scorer's downstream quality against its value on the benchmark.
+
+    Names stand beside the dots where a legend could not tell so many apart.
+    """
+    annotated = len(names) > len(MARKERS)
+    for k, (name, each) in enumerate(zip(names, coefficients.scorers, strict=True)):
+        place = each.metric_value, each.downstream_value
+        style = {"marker": "o", "ms": 5} if annotated else {**line_style(k), "ms": 8}
+        named = {} if annotated else {"label": label(name, 26)}
+        ax.plot(
+            *place, **{**style, "color": BLUE if annotated else style["color"], "ls": ""}, **named
+        )
+        if annotated:
+            ax.annotate(
+                label(name, 26), place, fontsize=6, xytext=(3, 3), textcoords="offset points"
+            )
+    of, tau = coefficients.downstream, coefficients.agreements[0]
+    measure = label(f"{coefficients.metric} on {coefficients.benchmark}", 60)
+    ax.set_xlabel(f"{measure}\nτ = {rank_correlation(tau)}, n = {tau.n}")
+    ax.set_ylabel(label(f"{of.answers}, {quality}" if of.answers else quality, 32))
+    ax.grid()
