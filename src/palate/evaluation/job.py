@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from palate.benchmarks import Dataset
+from palate.contexts.rows import ContextRows, SampledRows, make_rows
 from palate.errors import UsageError
-from palate.evaluation.context_rows import ContextRows, SampledRows, make_rows
 from palate.evaluation.states import user_keys_fn
 from palate.evaluation.work import Work
 from palate.execution import (
@@ -21,7 +21,6 @@ from palate.execution import (
     Pass,
     ResultIndex,
     Results,
-    RowSource,
     ScorerJob,
     WorkPlan,
     WorkPlanner,
@@ -31,6 +30,7 @@ from palate.records import (
     Context,
     Judge,
     Progress,
+    RowSource,
     Scorer,
     ScorerInfo,
     components_of,

@@ -133,6 +133,25 @@ class ScorerInfo(Record):
     """What goes into the manifest: model hash, dtype, device, prompt hash."""
 
 
+class RowSource(Protocol):
+    """The rows to score: each a slate of any number of candidates, built when asked for."""
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+
+    def prepare(self) -> None:
+        """Do at once what would be costly row by row."""
+
+    def id(self, row: int) -> str:
+        """Return the row's id."""
+
+    def slate(self, row: int) -> Slate:
+        """Return the row's slate; the same at every call."""
+
+    def candidates(self, row: int) -> tuple[str, ...]:
+        """Return the slate's candidates."""
+
+
 @runtime_checkable
 class Scorer(Protocol):
     """Gives each response of a slate a number or `None`.

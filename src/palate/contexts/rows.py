@@ -9,13 +9,13 @@ import numpy as np
 
 from palate.benchmarks import Dataset
 from palate.errors import BenchmarkError, UsageError
-from palate.execution import RowSource
 from palate.records import (
     Context,
     ContextInput,
     Lazy,
     PreferencePair,
     Question,
+    RowSource,
     Shown,
     Slate,
     User,
