@@ -12,7 +12,7 @@ import typer
 from palate.benchmarks import Dataset, load_benchmark, within
 from palate.cli import options as flags
 from palate.cli.console import bars, err, show_result
-from palate.cli.declare import argument, option
+from palate.cli.declare import argument, named, option
 from palate.cli.options import DatedReading, Devices
 from palate.errors import UsageError
 from palate.learning import P_DPO, USERS, PreferenceOptions, TrainedModel, rows_to_learn, train
@@ -25,6 +25,8 @@ from palate.uses.learning_curve import learning_curve as measure
 DEFAULT = PreferenceOptions()
 STEPS = "Optimiser steps; 0 saves the untrained start."
 RANK = "Rank of the adapters; their alpha is twice it."
+LORA = {"lora_rank": "rank"}
+"""Options by what the methods call them, where that is another name."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,23 @@ class UntrainedUsers(LeftOut):
 
 
 @dataclass(frozen=True)
+class ShownUsers(UntrainedUsers):
+    """Who is trained on, and what the model is shown of them."""
+
+    disjoint_from: list[str] = option(
+        [], "Benchmark none of whose people may be trained on; may be repeated."
+    )
+    context: list[str] = named(
+        "palate.contexts", [], "What the model is shown of the user; repeat."
+    )
+    shown_nothing: float = option(0.0, "Share of the rows that are shown nothing.")
+    opposite: bool = option(False, "With each vote an opposite one of another user.")
+
+
+NOT_SHOWN = named("palate.contexts", [], "Refused: nothing is shown of the user.", hidden=True)
+
+
+@dataclass(frozen=True)
 class RecipeOptions:
     """How a language model is trained."""
 
@@ -92,6 +111,21 @@ class RecipeOptions:
     batch_pairs: int = option(8, "Pairs a step.")
     learning_rate: float = option(5e-5, "Peak of the schedule.")
     max_length: int = option(1024, "Longest conversation in tokens.")
+
+
+@dataclass(frozen=True)
+class ClassifierRecipe:
+    """How a classifier is trained."""
+
+    steps: int = option(60, STEPS)
+    batch_pairs: int = option(8, "Pairs a step.")
+    max_length: int = option(1024, "Longest conversation in tokens.")
+    learning_rate: float | None = option(
+        None, "Peak of the schedule.", show_default="5e-05; 0.0005 of adapters"
+    )
+    lora_rank: int | None = option(
+        None, f"{RANK} Without it all weights are trained.", show_default="no adapters"
+    )
 
 
 @dataclass(frozen=True)
@@ -103,7 +137,7 @@ class TokenRewardRecipe:
     learning_rate: float = option(5e-4, "Peak of the schedule.")
     max_length: int = option(1024, "Longest conversation in tokens.")
     beta: float = option(0.05, "What the sum of log-probabilities counts.")
-    rank: int = option(8, RANK)
+    lora_rank: int = option(8, RANK, "--lora-rank", "--rank")
 
 
 @dataclass(frozen=True)
@@ -135,7 +169,12 @@ class PolicyRecipe(RecipeOptions):
 
 
 def train_a_classifier(
-    *, model: TunedModel, recipe: RecipeOptions, rows: RowsToRead, users: LeftOut, devices: Devices
+    *,
+    model: TunedModel,
+    recipe: ClassifierRecipe,
+    rows: RowsToRead,
+    users: ShownUsers,
+    devices: Devices,
 ) -> None:
     """Train a Bradley–Terry reward model with a classification head through TRL."""
     trained = _learn("classifier", model, rows, users, devices, vars(recipe))
@@ -148,12 +187,11 @@ def train_token_rewards(
     model: TunedModel,
     recipe: TokenRewardRecipe,
     rows: RowsToRead,
-    users: LeftOut,
+    users: ShownUsers,
     devices: Devices,
 ) -> None:
     """Train a reward for every token (GenARM) through TRL."""
-    options = {name: value for name, value in vars(recipe).items() if value is not None}
-    trained = _learn("autoregressive", model, rows, users, devices, options)
+    trained = _learn("autoregressive", model, rows, users, devices, vars(recipe))
     _echo_pairs(trained, recipe.max_length)
     spec = f"autoregressive:{_as_reference(trained.folder)}?beta={recipe.beta:g}"
     typer.echo(f'evaluate it with: palate evaluate -s "{spec}" …')
@@ -168,11 +206,12 @@ def train_a_planner(
     recipe: PlannerRecipe,
     rows: RowsToRead,
     users: LeftOut,
+    context: list[str] = NOT_SHOWN,
     devices: Devices,
 ) -> None:
     """Train a planner: from question and profile to what this user expects of an answer."""
     options = {**vars(recipe), "disjoint_from": disjoint_from}
-    trained = _learn("planner", model, rows, users, devices, options)
+    trained = _learn("planner", model, rows, users, devices, options, contexts=context)
     typer.echo(
         f"{_steps_of(trained)}{trained.n_pairs:,} rows ({trained.n_without:,} without aspects or "
         f"profile and {trained.n_too_long:,} over {recipe.max_length} tokens left out)"
@@ -187,10 +226,11 @@ def train_policy(
     users: UntrainedUsers,
     recipe: PolicyRecipe,
     rows: RowsToRead,
+    context: list[str] = NOT_SHOWN,
     devices: Devices,
 ) -> None:
     """Train a language model with soft tokens per user (P-DPO), a reward for every token."""
-    trained = _learn(P_DPO, model, rows, users, devices, vars(recipe))
+    trained = _learn(P_DPO, model, rows, users, devices, vars(recipe), contexts=context)
     typer.echo(
         f"{_steps_of(trained)}{_choices_of(trained)}"
         + (f" ({trained.n_too_long:,} choices too long)" if trained.n_too_long else "")
@@ -212,10 +252,11 @@ def trainer(method: str) -> Callable[..., None]:
         given: list[str] = option([], "Option of the method, name=value.", "--set"),
         users: UntrainedUsers,
         rows: RowsToRead,
+        context: list[str] = NOT_SHOWN,
         devices: Devices,
     ) -> None:
-        options = dict(map(_read, given))
-        trained = _learn(method, model, rows, users, devices, options, embedders=embedder)
+        options, how = dict(map(_read, given)), {"embedders": embedder, "contexts": context}
+        trained = _learn(method, model, rows, users, devices, options, **how)
         typer.echo(f"{model.output}: {method} from {_choices_of(trained)}")
         chosen = ", ".join(f"{name} {value}" for name, value in trained.options.items())
         typer.echo(f"options: {chosen}" if chosen else "no options")
@@ -245,7 +286,12 @@ def _learn(
 ) -> TrainedModel:
     """Train a method under a bar; `how` is what else `palate.train` takes."""
     settings, pairs = devices.settings(), rows.load(model.data)
-    how |= vars(users) | ({"base": model.base} if isinstance(model, TunedModel) else {})
+    options = {LORA.get(name, name): it for name, it in options.items() if it is not None}
+    told = dict(vars(users))
+    if isinstance(users, ShownUsers):
+        options["disjoint_from"] = told.pop("disjoint_from")
+        told["contexts"] = told.pop("context")
+    how |= told | ({"base": model.base} if isinstance(model, TunedModel) else {})
     how |= {"options": options, "split": rows.split, "settings": settings}
     with bars(default_session().ledger.progress) as shown:
         advance = shown.start(f"{method} on {len(pairs.pairs):,} rows")
@@ -277,6 +323,18 @@ def _echo_pairs(made: TrainedModel, max_length: int) -> None:
         f"{_steps_of(made)}{made.n_pairs:,} pairs "
         f"({made.n_too_long:,} over {max_length} tokens left out){_loss_of(made)}"
     )
+    if shown := made.shown:
+        counts = {
+            f"{shown['parts_cut']:,} parts cut to fit": shown["parts_cut"],
+            f"{shown['leaks_dropped']:,} parts held an answer": shown["leaks_dropped"],
+            f"{shown['later_posts']:,} posts are not dated before their row": shown["later_posts"],
+            f"{shown['opposite_votes']:,} rows are opposite votes": shown["opposite_votes"],
+        }
+        told = "".join(f"; {what}" for what, n in counts.items() if n)
+        typer.echo(
+            f"shown: {', '.join(shown['contexts'])}, in {shown['rows_shown']:,} of "
+            f"{made.n_pairs:,} rows{told}"
+        )
 
 
 def _as_reference(folder: Path) -> str:

@@ -19,6 +19,7 @@ from palate.prompts.rendering import (
     fence,
     fitting_parts,
     prompt_hash,
+    read_candidates,
     render,
 )
 from palate.prompts.writing import (

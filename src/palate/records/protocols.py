@@ -127,6 +127,8 @@ class ScorerInfo(Record):
     stores the share that the chosen response won, and no margin."""
     protocol: Literal["palate", "paper"] = "palate"
     """`paper`: the rules of Personalized RewardBench's released scripts (ties lose, no profile)."""
+    contexts: tuple[str, ...] = ()
+    """What it was shown of users in training; without `-c` it is evaluated under these."""
     notes: tuple[str, ...] = ()
     """What a reader of the report must know, such as which token a head reads."""
     details: dict[str, Any] = {}
