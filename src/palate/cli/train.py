@@ -25,8 +25,6 @@ from palate.uses.learning_curve import learning_curve as measure
 DEFAULT = PreferenceOptions()
 STEPS = "Optimiser steps; 0 saves the untrained start."
 RANK = "Rank of the adapters; their alpha is twice it."
-LORA = {"lora_rank": "rank"}
-"""Options by what the methods call them, where that is another name."""
 
 
 @dataclass(frozen=True)
@@ -90,12 +88,7 @@ class UntrainedUsers(LeftOut):
 class ShownUsers(UntrainedUsers):
     """Who is trained on, and what the model is shown of them."""
 
-    disjoint_from: list[str] = option(
-        [], "Benchmark none of whose people may be trained on; may be repeated."
-    )
-    context: list[str] = named(
-        "palate.contexts", [], "What the model is shown of the user; repeat."
-    )
+    contexts: list[str] = named("palate.contexts", [], "What is shown of the user; repeat.")
     shown_nothing: float = option(0.0, "Share of the rows that are shown nothing.")
     opposite: bool = option(False, "With each vote an opposite one of another user.")
 
@@ -114,7 +107,16 @@ class RecipeOptions:
 
 
 @dataclass(frozen=True)
-class ClassifierRecipe:
+class ApartFrom:
+    """Whose people are not trained on."""
+
+    disjoint_from: list[str] = option(
+        [], "Benchmark none of whose people may be trained on; may be repeated."
+    )
+
+
+@dataclass(frozen=True)
+class ClassifierRecipe(ApartFrom):
     """How a classifier is trained."""
 
     steps: int = option(60, STEPS)
@@ -123,13 +125,11 @@ class ClassifierRecipe:
     learning_rate: float | None = option(
         None, "Peak of the schedule.", show_default="5e-05; 0.0005 of adapters"
     )
-    lora_rank: int | None = option(
-        None, f"{RANK} Without it all weights are trained.", show_default="no adapters"
-    )
+    rank: int | None = option(None, RANK, "--lora-rank", show_default="all weights are trained")
 
 
 @dataclass(frozen=True)
-class TokenRewardRecipe:
+class TokenRewardRecipe(ApartFrom):
     """How a reward for every token is trained."""
 
     steps: int | None = option(None, STEPS, show_default="one pass over the pairs")
@@ -137,11 +137,11 @@ class TokenRewardRecipe:
     learning_rate: float = option(5e-4, "Peak of the schedule.")
     max_length: int = option(1024, "Longest conversation in tokens.")
     beta: float = option(0.05, "What the sum of log-probabilities counts.")
-    lora_rank: int = option(8, RANK, "--lora-rank", "--rank")
+    rank: int = option(8, RANK, "--lora-rank", "--rank")
 
 
 @dataclass(frozen=True)
-class PlannerRecipe(RecipeOptions):
+class PlannerRecipe(ApartFrom, RecipeOptions):
     """How a planner is trained."""
 
     steps: int = option(200, STEPS)
@@ -200,18 +200,14 @@ def train_token_rewards(
 def train_a_planner(
     *,
     model: NewPlanner,
-    disjoint_from: list[str] = option(
-        [], "Benchmark none of whose people may be trained on; may be repeated."
-    ),
     recipe: PlannerRecipe,
     rows: RowsToRead,
     users: LeftOut,
-    context: list[str] = NOT_SHOWN,
+    contexts: list[str] = NOT_SHOWN,
     devices: Devices,
 ) -> None:
     """Train a planner: from question and profile to what this user expects of an answer."""
-    options = {**vars(recipe), "disjoint_from": disjoint_from}
-    trained = _learn("planner", model, rows, users, devices, options, contexts=context)
+    trained = _learn("planner", model, rows, users, devices, vars(recipe), contexts=contexts)
     typer.echo(
         f"{_steps_of(trained)}{trained.n_pairs:,} rows ({trained.n_without:,} without aspects or "
         f"profile and {trained.n_too_long:,} over {recipe.max_length} tokens left out)"
@@ -226,11 +222,11 @@ def train_policy(
     users: UntrainedUsers,
     recipe: PolicyRecipe,
     rows: RowsToRead,
-    context: list[str] = NOT_SHOWN,
+    contexts: list[str] = NOT_SHOWN,
     devices: Devices,
 ) -> None:
     """Train a language model with soft tokens per user (P-DPO), a reward for every token."""
-    trained = _learn(P_DPO, model, rows, users, devices, vars(recipe), contexts=context)
+    trained = _learn(P_DPO, model, rows, users, devices, vars(recipe), contexts=contexts)
     typer.echo(
         f"{_steps_of(trained)}{_choices_of(trained)}"
         + (f" ({trained.n_too_long:,} choices too long)" if trained.n_too_long else "")
@@ -252,10 +248,10 @@ def trainer(method: str) -> Callable[..., None]:
         given: list[str] = option([], "Option of the method, name=value.", "--set"),
         users: UntrainedUsers,
         rows: RowsToRead,
-        context: list[str] = NOT_SHOWN,
+        contexts: list[str] = NOT_SHOWN,
         devices: Devices,
     ) -> None:
-        options, how = dict(map(_read, given)), {"embedders": embedder, "contexts": context}
+        options, how = dict(map(_read, given)), {"embedders": embedder, "contexts": contexts}
         trained = _learn(method, model, rows, users, devices, options, **how)
         typer.echo(f"{model.output}: {method} from {_choices_of(trained)}")
         chosen = ", ".join(f"{name} {value}" for name, value in trained.options.items())
@@ -286,12 +282,8 @@ def _learn(
 ) -> TrainedModel:
     """Train a method under a bar; `how` is what else `palate.train` takes."""
     settings, pairs = devices.settings(), rows.load(model.data)
-    options = {LORA.get(name, name): it for name, it in options.items() if it is not None}
-    told = dict(vars(users))
-    if isinstance(users, ShownUsers):
-        options["disjoint_from"] = told.pop("disjoint_from")
-        told["contexts"] = told.pop("context")
-    how |= told | ({"base": model.base} if isinstance(model, TunedModel) else {})
+    options = {name: value for name, value in options.items() if value is not None}
+    how |= vars(users) | ({"base": model.base} if isinstance(model, TunedModel) else {})
     how |= {"options": options, "split": rows.split, "settings": settings}
     with bars(default_session().ledger.progress) as shown:
         advance = shown.start(f"{method} on {len(pairs.pairs):,} rows")
@@ -324,16 +316,11 @@ def _echo_pairs(made: TrainedModel, max_length: int) -> None:
         f"({made.n_too_long:,} over {max_length} tokens left out){_loss_of(made)}"
     )
     if shown := made.shown:
-        counts = {
-            f"{shown['parts_cut']:,} parts cut to fit": shown["parts_cut"],
-            f"{shown['leaks_dropped']:,} parts held an answer": shown["leaks_dropped"],
-            f"{shown['later_posts']:,} posts are not dated before their row": shown["later_posts"],
-            f"{shown['opposite_votes']:,} rows are opposite votes": shown["opposite_votes"],
-        }
-        told = "".join(f"; {what}" for what, n in counts.items() if n)
         typer.echo(
             f"shown: {', '.join(shown['contexts'])}, in {shown['rows_shown']:,} of "
-            f"{made.n_pairs:,} rows{told}"
+            f"{made.n_pairs:,} rows; {shown['opposite_votes']:,} opposite votes added; left out: "
+            f"{shown['parts_cut']:,} parts that do not fit, {shown['leaks_dropped']:,} that hold "
+            f"an answer, {shown['later_posts']:,} posts not dated before their row"
         )
 
 

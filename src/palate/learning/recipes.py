@@ -188,17 +188,19 @@ def _train_on_pairs(
     with new_folder(task.output) as folder:
         base, facts = task.load(recipe, kind)
         limit = recipe.longest(base.model)
-        fitting = _fitting(shown, encode, base.template, limit)
-        n_too_long = len(shown.examples) - len(fitting)
+        read = [_fit(example, encode, base.template, limit) for example in shown.examples]
+        fitting = [it for it in read if it.row.width <= limit]
+        n_too_long = len(read) - len(fitting)
         if not fitting:
             raise DataError(f"no pair to train on: each of {n_too_long} is over {limit} tokens")
         if trainer == "DPO" and "steps" not in task.options:  # one pass
             recipe = replace(recipe, steps=-(-len(fitting) // recipe.batch_pairs))
-        facts_shown, rows = _facts(shown, fitting), [it.row for it in fitting]
+        seen = shown.facts([it.parts for it in fitting], sum(it.cut for it in fitting))
+        rows = [it.row for it in fitting]
         fitted = fit(trainer, base, rows, recipe, folder.parent / "trainer", **how)
         users = {it.pair.user_id for it in fitting}
         trained = trained_model(task, recipe, base, fitted, len(rows), len(users), n_too_long)
-        trained = replace(trained, shown=facts_shown)
+        trained = replace(trained, shown=seen)
         content = {
             "kind": "classifier" if trainer == "Reward" else "autoregressive",
             "base": facts,
@@ -207,7 +209,7 @@ def _train_on_pairs(
             "n_too_long": trained.n_too_long,
             "n_users_left_out": trained.n_users_left_out,
             **({"not_in": not_in} if not_in else {}),
-            **facts_shown,
+            **seen,
             **base.template.source.details,
             **{name: asdict(how[name]) if name == "lora" else how[name] for name in how},
             **recipe.facts,
@@ -217,41 +219,20 @@ def _train_on_pairs(
 
 
 class Fitting(NamedTuple):
-    """A pair that fits, as the model reads it."""
+    """A pair as the model reads it, with how many parts of the user are shown, and how many cut."""
 
     pair: PreferencePair
     row: TokenPair | EncodedChoice
     parts: int
-    """Of the user, that are shown."""
     cut: int
-    """That did not fit."""
 
 
-def _fitting(shown: ShownRows, encode: Encode, template: ChatTemplate, limit: int) -> list[Fitting]:
+def _fit(example: ShownPair, encode: Encode, template: ChatTemplate, limit: int) -> Fitting:
     """Cut what is shown as evaluation does, whole parts and the lowest ranked first."""
-
-    def fit_one(example: ShownPair) -> Fitting:
-        pair, parts = example
-        encoded = cache(partial(encode, pair, template))
-        fitting = fitting_parts(parts, lambda some: encoded(some).width, limit)
-        return Fitting(pair, encoded(fitting), len(fitting), len(parts) - len(fitting))
-
-    # An opposite vote stands there more than once.
-    distinct = {id(example): example for example in shown.examples}
-    read = {key: fit_one(example) for key, example in distinct.items()}
-    every = (read[id(example)] for example in shown.examples)
-    return [it for it in every if it.row.width <= limit]
-
-
-def _facts(shown: ShownRows, fitting: Sequence[Fitting]) -> dict[str, Any]:
-    """Return what a model was shown in training; raises `DataError` where that is nothing."""
-    if not shown.rows:
-        return {}
-    n = sum(it.parts > 0 for it in fitting)
-    if not n:
-        names = ", ".join(rows.context.spec for rows in shown.rows)
-        raise DataError(f"{names}: none of {len(fitting)} rows has anything to show that fits")
-    return {**shown.facts, "rows_shown": n, "parts_cut": sum(it.cut for it in fitting)}
+    pair, parts = example
+    encoded = cache(partial(encode, pair, template))
+    fitting = fitting_parts(parts, lambda some: encoded(some).width, limit)
+    return Fitting(pair, encoded(fitting), len(fitting), len(parts) - len(fitting))
 
 
 def trained_model(

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from palate.benchmarks import Dataset, EvaluatedVotes, opposite_votes
 from palate.contexts import build_context
 from palate.contexts.rows import ContextRows, make_rows
-from palate.errors import BenchmarkError, UsageError
+from palate.errors import BenchmarkError, DataError, UsageError
 from palate.learning.encoding import keep_users
 from palate.records import Choice, Context, Part, PreferencePair, Question, Settings, choices_of
 from palate.records.arguments import listed
@@ -122,13 +122,21 @@ class ShownRows:
     def _bare(self, k: int) -> bool:
         return unit("shown nothing", self.seed, self.pairs[k].id) < self.nothing
 
-    @property
-    def facts(self) -> dict[str, Any]:
-        """What was asked for, and what reading the rows left out."""
-        if not self.rows:
+    def facts(self, parts: Sequence[int], cut: int) -> dict[str, Any]:
+        """Return what was asked for, shown in each row and left out.
+
+        Raises `DataError` where something is to be shown, and no row shows any.
+        """
+        contexts, n = [rows.context.spec for rows in self.rows], sum(k > 0 for k in parts)
+        if not contexts:
             return {}
+        if not n:
+            what = f"none of {len(parts)} rows has anything to show that fits"
+            raise DataError(f"{', '.join(contexts)}: {what}")
         return {
-            "contexts": [rows.context.spec for rows in self.rows],
+            "contexts": contexts,
+            "rows_shown": n,
+            "parts_cut": cut,
             "shown_nothing": self.nothing,
             "opposite_votes": len(self.opposite) * len(self.rows),
             "leaks_dropped": sum(int(rows.leaks_dropped.sum()) for rows in self.rows),
