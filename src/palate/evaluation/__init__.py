@@ -22,7 +22,7 @@ from palate.evaluation.evaluate import (
     summary_of,
     with_rows,
 )
-from palate.evaluation.job import BoundScorer, Computation, not_applicable, refuse, spec_of
+from palate.evaluation.job import BoundScorer, Computation, not_applicable, refuse
 from palate.evaluation.states import (
     COMMON_PAIRS,
     HasStates,
@@ -38,6 +38,7 @@ from palate.evaluation.states import (
 from palate.evaluation.summary import (
     combined,
     concordance,
+    judgements,
     need_replies,
     row_of,
     summarise,
@@ -46,4 +47,5 @@ from palate.evaluation.summary import (
 )
 from palate.evaluation.work import Contexts, Rater, Raters, Work, WorkOptions, called
 from palate.records import Progress
+from palate.scorers import spec_of
 from palate.session import Start

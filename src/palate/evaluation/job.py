@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from palate.benchmarks import Dataset
 from palate.errors import UsageError
@@ -39,18 +39,10 @@ from palate.records import (
 )
 from palate.records.arguments import ObjectName
 from palate.runs import JOURNAL, Identity, Journal, Manifest, locked, passes_of, result_folders
+from palate.scorers import Company, Member, spec_of
 from palate.seeding import digest
-from palate.specs import Spec
 
 log = logging.getLogger("palate")
-
-
-def spec_of(scorer: Scorer | Judge, text: str | None, name: str | None = None) -> str:
-    """Return what a scorer is called: without options that change no number, as a time-out."""
-    if text is None or isinstance(text, ObjectName):
-        return str(text or name or type(scorer).__name__)
-    own = getattr(scorer, "canonical", None)
-    return own if isinstance(own, str) else str(Spec.parse(text))
 
 
 def not_applicable(info: ScorerInfo, context: Context) -> bool:
@@ -115,6 +107,15 @@ class BoundScorer:
     def judges(self) -> bool:
         """True where the scorer is a judge."""
         return isinstance(self.scorer, Judge)
+
+    @property
+    def members(self) -> tuple[Member, ...]:
+        """Whose numbers the scorer's are made of, where a file names them."""
+        return self.scorer.members if isinstance(self.scorer, Company) else ()
+
+    def of_member(self, member: Member, passes: Sequence[Results]) -> list[Results]:
+        """Return, of the scorer's passes, what is a member's."""
+        return cast(Company[Any], self.scorer).of_member(member, passes)
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from operator import itemgetter
 from typing import Any
 
@@ -14,7 +14,7 @@ from palate import metrics
 from palate.errors import EndpointError
 from palate.evaluation.job import BoundScorer
 from palate.execution import Results
-from palate.metrics import Estimate
+from palate.metrics import Clusters, Estimate
 from palate.records import (
     NO_STRANGER,
     Judgement,
@@ -25,7 +25,15 @@ from palate.records import (
     Verdict,
     margin_of,
 )
-from palate.runs import RatedPair, ReportedEstimate, Summary, VerdictRow, Verdicts
+from palate.runs import (
+    MemberReport,
+    Members,
+    RatedPair,
+    ReportedEstimate,
+    Summary,
+    VerdictRow,
+    Verdicts,
+)
 from palate.seeding import digest
 
 Combine = Callable[[Sequence[Scores]], Scores]
@@ -107,7 +115,7 @@ def _judged(
     if reason := unscored_reason(job, row, passes, place):
         return Verdict(outcome=Outcome.UNSCORED, reason=reason), None
     if job.judges:
-        (judgement,) = passes[0].judgements(place)
+        (judgement,) = judgements(job, passes, place)
         verdict = judgement.verdict(position)
         if info.votes and verdict.margin is not None:
             return Verdict.of_share((1 + verdict.margin) / 2), None
@@ -141,15 +149,56 @@ def unscored_reason(
     """Return why a row has no score, whatever was computed; `place` is where the passes hold it."""
     if job.rows.no_stranger[row]:
         return NO_STRANGER
-    shown = job.rows.parts[row] and passes[0].parts_of(place)
-    needed = job.info.needs_shown or (job.info.skips_unshown and not job.context.empty)
-    return "nothing shown" if needed and not shown else None
+    readings = [(f"{m.name}: ", m.info, job.of_member(m, passes)) for m in job.members]
+    for name, info, of in readings or [("", job.info, [*passes])]:
+        needed = info.needs_shown or (info.skips_unshown and not job.context.empty)
+        if needed and not (job.rows.parts[row] and of[0].parts_of(place)):
+            return f"{name}nothing shown"
+    return None
+
+
+def judgements(job: BoundScorer, passes: Sequence[Results], place: int) -> list[Judgement]:
+    """Return what a judge said of every two of a row's candidates, as `combinations` does."""
+    combine: Callable[[Sequence[Judgement]], Judgement]
+    combine = getattr(job.scorer, "combine", itemgetter(0))
+    by_pass = (results.judgements(place) for results in passes)
+    return [combine(said) for said in zip(*by_pass, strict=True)]
 
 
 def combined(job: BoundScorer, passes: Sequence[Results], place: int) -> Scores:
     """Return the scores of a row, made of what each of the scorer's computations gave."""
     combine: Combine = getattr(job.scorer, "combine", itemgetter(0))
     return combine([results.scores(place) for results in passes])
+
+
+def members_of(job: BoundScorer, passes: Sequence[Results]) -> Members | None:
+    """Return what a summary tells of the scorer's members; None where a file names none.
+
+    Accuracies are those of the members' runs; their agreement is α, as of a study's raters.
+    """
+    members = job.members
+    if not members:
+        return None
+    alone = [replace(job, scorer=member.scorer, info=member.info) for member in members]
+    parts = [job.of_member(member, passes) for member in members]
+    every = [Verdicts(verdict_rows(*of)).by_id() for of in zip(alone, parts, strict=True)]
+    n, questions = len(members), np.tile(every[0].question_codes, len(members))
+    choices = np.sign(np.concatenate([verdicts.values for verdicts in every]) - 0.5)
+    agreed = metrics.rater_agreement(
+        choices,
+        np.tile(np.arange(len(every[0])), n),
+        Clusters.of(np.repeat(np.arange(n), len(every[0])), questions=questions),
+        both_orders=True,
+    )
+    figures = [ReportedEstimate.of(headline(verdicts)) for verdicts in every]
+    return Members(
+        by=getattr(job.scorer, "by", ""),
+        members=tuple(
+            MemberReport(name=member.name, scorer=member.spec, accuracy=figure)
+            for member, figure in zip(members, figures, strict=True)
+        ),
+        agreement=ReportedEstimate.of(agreed).called("member"),
+    )
 
 
 def _rated(pair: PreferencePair, chosen_position: int, scores: Scores | None) -> RatedPair | None:

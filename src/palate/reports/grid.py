@@ -22,7 +22,7 @@ from palate.reports.numbers import (
 from palate.reports.table import GAP, WIDTH, Table, breaks_between
 from palate.reports.user_tables import group_tables, rating_tables
 from palate.reports.verdict import alarm_lines, alarms_of, measured, not_measured, precisions
-from palate.runs import Gain, Run, Summary, Test
+from palate.runs import Gain, MemberReport, Members, Run, Summary, Test
 
 NAMED = {"gain": "gain over nothing", "identity": "identity gain"}
 CONSISTENT = 0.9
@@ -52,6 +52,7 @@ def detail_tables(grid: Grid, *, times: bool = True) -> list[Table]:
         tables.append(_main(benchmark, runs, grid, times=times))
         if any(len(run.summary.subsets) > 1 for run in runs):
             tables.append(_by_subset(benchmark, runs))
+        tables += member_tables(benchmark, runs)
     return tables
 
 
@@ -226,6 +227,31 @@ def _by_subset(benchmark: str, runs: Sequence[Run]) -> Table:
     ]
     columns = ["subset", "scorer", "context", "accuracy [95 %]"]
     return Table(title, columns, rows, [*notes], 3, breaks_between(row[0] for row in rows))
+
+
+def member_tables(benchmark: str, runs: Sequence[Run]) -> Iterator[Table]:
+    """Yield the table of the members of panels and mixes, with their agreement below."""
+    told = [(run.summary, run.summary.members) for run in runs if run.summary.members is not None]
+    if not told:
+        return
+    names = short_names(summary.scorer for summary, _ in told)
+    listed = [(summary, member) for summary, whole in told for member in whole.members]
+    columns: dict[str, Callable[[tuple[Summary, MemberReport]], str]] = {
+        "scorer": lambda of: names[of[0].scorer],
+        "context": lambda of: context_name(of[0].context, oracle=of[0].oracle),
+        "member": lambda of: of[1].name,
+        "accuracy [95 %]": lambda of: figure(of[1].accuracy),
+    }
+    notes = [_agreement(names.place(summary), whole) for summary, whole in told]
+    notes += without_interval((names.place(s), whole.agreement.note) for s, whole in told)
+    notes += legend({member.scorer: member.name for _, member in listed})
+    title = f"{benchmark}: members of panels and mixes"
+    yield Table.of(title, listed, columns, [*notes, *legend(names)], 3, parted=2)
+
+
+def _agreement(place: str, members: Members) -> str:
+    agreed = f"α {figure(members.agreement)} over {members.agreement.n:,} rows"
+    return f"{place}, by {members.by}: the members' choices agree by {agreed}."
 
 
 def comparison_tables(comparison: Comparison, *, details: bool = True) -> list[Table]:

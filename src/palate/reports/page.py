@@ -22,6 +22,7 @@ from palate.files import write_whole
 from palate.html import colours
 from palate.records.arguments import checked, grouped, listed
 from palate.reports.contents import BenchmarkRuns, Contents, gather, parts_of
+from palate.reports.grid import member_tables
 from palate.reports.names import Names
 from palate.reports.page_rows import example, rows
 from palate.reports.page_scorers import limits, pictures, ranking, scorers
@@ -306,6 +307,11 @@ def _downloads(contents: Contents) -> list[tuple[str, str]]:
     return links
 
 
+def members(benchmark: BenchmarkRuns, names: Names, number: int) -> Iterator[Table]:
+    """Yield the members of panels and mixes."""
+    return map(names.table, member_tables(benchmark.name, benchmark.runs))
+
+
 def _of_each(name: str, title: str, make: PartsOfBenchmark, lead: str = "") -> Maker:
     # A section whose parts come from each benchmark on its own; benchmarks count from 1.
     def section(contents: Contents) -> Section:
@@ -322,6 +328,7 @@ SECTIONS: tuple[Maker, ...] = (
     example,
     _of_each("users", "Who is served badly", users),
     _of_each("subsets", "Subsets", subsets),
+    _of_each("members", "Members of panels and mixes", members),
     _of_each("trust", "Can I trust it?", trust),
     rows,
     ranking,

@@ -60,11 +60,37 @@ class ReportedEstimate(Record):
         """Take over what tables and JSON need of an estimate."""
         return cls.model_validate(estimate, from_attributes=True)
 
+    def called(self, unit: str, item: str = "question") -> ReportedEstimate:
+        """Return it with a note that names users and questions so."""
+        note = self.note and self.note.replace("user", unit).replace("question", item)
+        return self.model_copy(update={"note": note})
+
+
+class MemberReport(Record):
+    """One member of a panel or mix."""
+
+    name: str
+    scorer: str
+    accuracy: ReportedEstimate
+    """As of a run of the member alone."""
+
+
+class Members(Record):
+    """Whose judgements or scores a panel or mix is made of."""
+
+    by: str
+    """`majority`, `share` or `margin`."""
+    members: tuple[MemberReport, ...]
+    agreement: ReportedEstimate
+    """Krippendorff's α of the members' choices, over both orders; n counts rows."""
+
 
 class Summary(WhereGiven):
     """One run in numbers; holds no time, path or version, so equal runs give equal bytes."""
 
-    where_given: ClassVar[frozenset[str]] = frozenset({"noise", "searches_unmatched", "alarms"})
+    where_given: ClassVar[frozenset[str]] = frozenset(
+        {"noise", "searches_unmatched", "alarms", "members"}
+    )
 
     benchmark: str
     scorer: str
@@ -117,6 +143,8 @@ class Summary(WhereGiven):
     """Signs in the numbers that the scorer does not do what it is meant to; baselines have none."""
     noise: Noise | None = None
     """Only of half precision, and of endpoints that were asked again."""
+    members: Members | None = None
+    """Only of panels and mixes."""
 
 
 class Gain(WhereGiven):
