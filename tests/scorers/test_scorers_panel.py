@@ -12,6 +12,7 @@ from jsonschema import Draft202012Validator
 
 import palate as package
 from endpoints import ScriptedChat
+from pairs import register_all
 from palate.benchmarks import Dataset, load_benchmark
 from palate.comparison import compare, evaluate
 from palate.engines import Reply
@@ -57,12 +58,7 @@ def drawn(name):
 def judges(monkeypatch, tmp_path):
     """Let names be specs of judges, of members and of runs alike; give the folder of files."""
     known = {}
-
-    def build(text, session, settings=None):
-        return known[text] if text in known else build_scorer(text, session, settings)
-
-    for place in ("palate.evaluation.work", "palate.scorers.panel"):
-        monkeypatch.setattr(f"{place}.build_scorer", build)
+    register_all(monkeypatch, known)
     monkeypatch.chdir(tmp_path)
     return known
 
@@ -258,7 +254,7 @@ def test_compare_the_page_and_verify_take_a_panel(judges, tmp_path):
     compared = compare("runs")
     assert {run.summary.scorer for run in compared.runs} == {named, "longest", "a"}
     assert "members of panels and mixes" in str(run)
-    assert "by margin: the members' choices agree by α" in str(run)
+    assert "by margin: members agree by α" in str(run)
     schema = json.loads((ROOT / "docs" / "schemas" / "run.json").read_text())
     Draft202012Validator(schema).validate(run.document())
     checked = verify_run(run.folder, DataOfRuns())
@@ -281,7 +277,6 @@ def test_judges_behind_an_endpoint_are_members(monkeypatch, tmp_path):
     assert judgement.margin == 0.0  # both prefer a place, not a response: two ties
     assert len(made.prompts(SLATE)) == 4
     assert [member.name for member in made.members] == ["plain", "other"]
-    assert set(made.info.details) == {"plain", "other"}
 
 
 BAD = {
@@ -303,7 +298,7 @@ BAD = {
     "no members": ('by = "share"', "members: field required"),
     "unknown key": ('members = ["a", "b"]\nby = "share"\nseed = 1', "seed: extra inputs are not"),
     "no text": ('members = ["a", 3]\nby = "share"', "should be a valid string"),
-    "no name": ('by = "share"\n[members]\n" " = "a"\ny = "b"', "a name is a line of text"),
+    "no name": ('by = "share"\n[members]\n" " = "a"\ny = "b"', "a member's name is empty"),
     "no TOML": ("members = [", "panel.toml: "),
     "unknown kind": (
         'by = "share"\n[members]\nx = "jugde:m"\ny = "a"',
@@ -311,7 +306,7 @@ BAD = {
     ),
     "paper": (
         f'by = "share"\nmembers = ["a", "{API.format("m")}&protocol=paper"]',
-        "protocol=paper is defined for one judge alone",
+        "has protocol=paper, of one judge alone",
     ),
     "units": (
         f'by = "margin"\nmembers = ["a", "{API.format("m")}&verdict=logits"]',
@@ -337,7 +332,7 @@ def test_a_bad_file_is_refused_in_one_line(judges, text, problem):
     ("spec", "problem"),
     [
         ("panel", "spec 'panel' needs a reference, as in panel:members.toml"),
-        ("panel:gone.toml", "gone.toml: No such file or directory"),
+        ("panel:gone.toml", "gone.toml: [Errno 2] No such file or directory"),
         ("panel:panel.toml?by=share", "unknown option 'by' (known: none)"),
     ],
 )

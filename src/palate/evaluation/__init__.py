@@ -22,7 +22,16 @@ from palate.evaluation.evaluate import (
     summary_of,
     with_rows,
 )
-from palate.evaluation.job import BoundScorer, Computation, not_applicable, refuse
+from palate.evaluation.job import (
+    BoundScorer,
+    Computation,
+    combined,
+    judgements,
+    need_replies,
+    not_applicable,
+    refuse,
+    unscored_reason,
+)
 from palate.evaluation.states import (
     COMMON_PAIRS,
     HasStates,
@@ -36,13 +45,9 @@ from palate.evaluation.states import (
     with_states,
 )
 from palate.evaluation.summary import (
-    combined,
     concordance,
-    judgements,
-    need_replies,
     row_of,
     summarise,
-    unscored_reason,
     verdict_rows,
 )
 from palate.evaluation.work import Contexts, Rater, Raters, Work, WorkOptions, called

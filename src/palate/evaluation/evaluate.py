@@ -22,9 +22,9 @@ from palate.contexts import shows
 from palate.engines import is_out_of_memory
 from palate.errors import RunError, UsageError
 from palate.evaluation.context_rows import NOBODY_LIVE, ContextRows
-from palate.evaluation.job import BoundScorer, Computation, journal_in
+from palate.evaluation.job import BoundScorer, Computation, journal_in, lost_rows
 from palate.evaluation.states import state_scales, with_states_of
-from palate.evaluation.summary import lost_rows, members_of, summarise, undecided_rows, verdict_rows
+from palate.evaluation.summary import members_of, summarise, undecided_rows, verdict_rows
 from palate.evaluation.work import Work
 from palate.execution import Results
 from palate.metrics import alarms

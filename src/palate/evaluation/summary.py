@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, replace
-from operator import itemgetter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from palate import metrics
-from palate.errors import EndpointError
-from palate.evaluation.job import BoundScorer
+from palate.evaluation.job import BoundScorer, combined, judgements, unscored_reason
 from palate.execution import Results
 from palate.metrics import Clusters, Estimate
 from palate.records import (
-    NO_STRANGER,
     Judgement,
     Outcome,
     PreferencePair,
@@ -34,9 +31,8 @@ from palate.runs import (
     VerdictRow,
     Verdicts,
 )
+from palate.scorers import Company
 from palate.seeding import digest
-
-Combine = Callable[[Sequence[Scores]], Scores]
 
 
 def verdict_rows(
@@ -129,59 +125,15 @@ def _judged(
     return _by_protocol(verdict, info), scores
 
 
-def lost_rows(passes: Sequence[Results]) -> int:
-    """Return in how many rows the outside world failed."""
-    return int(np.logical_or.reduce([results.outages for results in passes]).sum())
-
-
-def need_replies(spec: str, passes: Sequence[Results], what: str) -> None:
-    """Raise `EndpointError` where the outside world failed."""
-    if lost := lost_rows(passes):
-        raise EndpointError(
-            f"{spec}: {lost} {what} were not scored (the endpoint did not answer, or the cost cap "
-            "is reached); what came is kept, run the same command again"
-        )
-
-
-def unscored_reason(
-    job: BoundScorer, row: int, passes: Sequence[Results], place: int
-) -> str | None:
-    """Return why a row has no score, whatever was computed; `place` is where the passes hold it."""
-    if job.rows.no_stranger[row]:
-        return NO_STRANGER
-    readings = [(f"{m.name}: ", m.info, job.of_member(m, passes)) for m in job.members]
-    for name, info, of in readings or [("", job.info, [*passes])]:
-        needed = info.needs_shown or (info.skips_unshown and not job.context.empty)
-        if needed and not (job.rows.parts[row] and of[0].parts_of(place)):
-            return f"{name}nothing shown"
-    return None
-
-
-def judgements(job: BoundScorer, passes: Sequence[Results], place: int) -> list[Judgement]:
-    """Return what a judge said of every two of a row's candidates, as `combinations` does."""
-    combine: Callable[[Sequence[Judgement]], Judgement]
-    combine = getattr(job.scorer, "combine", itemgetter(0))
-    by_pass = (results.judgements(place) for results in passes)
-    return [combine(said) for said in zip(*by_pass, strict=True)]
-
-
-def combined(job: BoundScorer, passes: Sequence[Results], place: int) -> Scores:
-    """Return the scores of a row, made of what each of the scorer's computations gave."""
-    combine: Combine = getattr(job.scorer, "combine", itemgetter(0))
-    return combine([results.scores(place) for results in passes])
-
-
 def members_of(job: BoundScorer, passes: Sequence[Results]) -> Members | None:
     """Return what a summary tells of the scorer's members; None where a file names none.
 
     Accuracies are those of the members' runs; their agreement is α, as of a study's raters.
     """
-    members = job.members
-    if not members:
+    if not isinstance(job.scorer, Company):
         return None
-    alone = [replace(job, scorer=member.scorer, info=member.info) for member in members]
-    parts = [job.of_member(member, passes) for member in members]
-    every = [Verdicts(verdict_rows(*of)).by_id() for of in zip(alone, parts, strict=True)]
+    members = job.scorer.members
+    every = [Verdicts(verdict_rows(*alone)).by_id() for alone in job.alone(passes)]
     n, questions = len(members), np.tile(every[0].question_codes, len(members))
     choices = np.sign(np.concatenate([verdicts.values for verdicts in every]) - 0.5)
     agreed = metrics.rater_agreement(
@@ -190,14 +142,22 @@ def members_of(job: BoundScorer, passes: Sequence[Results]) -> Members | None:
         Clusters.of(np.repeat(np.arange(n), len(every[0])), questions=questions),
         both_orders=True,
     )
-    figures = [ReportedEstimate.of(headline(verdicts)) for verdicts in every]
+    weights = getattr(job.scorer, "weights", (None,) * n)
+    scales = getattr(job.scorer, "scales", weights)
     return Members(
         by=getattr(job.scorer, "by", ""),
         members=tuple(
-            MemberReport(name=member.name, scorer=member.spec, accuracy=figure)
-            for member, figure in zip(members, figures, strict=True)
+            MemberReport(
+                name=member.name,
+                scorer=member.spec,
+                accuracy=ReportedEstimate.of(headline(verdicts)),
+                weight=None if weight is None else ReportedEstimate.of(weight),
+                scale=scale,
+            )
+            for member, verdicts, weight, scale in zip(members, every, weights, scales, strict=True)
         ),
         agreement=ReportedEstimate.of(agreed).called("member"),
+        learnt=getattr(job.scorer, "learnt", None),
     )
 
 

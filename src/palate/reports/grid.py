@@ -22,7 +22,7 @@ from palate.reports.numbers import (
 from palate.reports.table import GAP, WIDTH, Table, breaks_between
 from palate.reports.user_tables import group_tables, rating_tables
 from palate.reports.verdict import alarm_lines, alarms_of, measured, not_measured, precisions
-from palate.runs import Gain, MemberReport, Members, Run, Summary, Test
+from palate.runs import Gain, MemberReport, Run, Summary, Test
 
 NAMED = {"gain": "gain over nothing", "identity": "identity gain"}
 CONSISTENT = 0.9
@@ -242,16 +242,23 @@ def member_tables(benchmark: str, runs: Sequence[Run]) -> Iterator[Table]:
         "member": lambda of: of[1].name,
         "accuracy [95 %]": lambda of: figure(of[1].accuracy),
     }
-    notes = [_agreement(names.place(summary), whole) for summary, whole in told]
-    notes += without_interval((names.place(s), whole.agreement.note) for s, whole in told)
+    if any(member.weight for _, member in listed):
+        columns["weight [95 %]"] = lambda of: figure(of[1].weight, signed=True)
+        columns["scale"] = lambda of: NONE if of[1].scale is None else f"{of[1].scale:.4g}"
+    notes = []
+    for summary, whole in told:
+        place, agreed = names.place(summary), f"α {figure(whole.agreement)}"
+        n, learnt = whole.agreement.n, whole.learnt
+        notes.append(f"{place}, by {whole.by}: members agree by {agreed} over {n:,} rows.")
+        if learnt is not None:
+            text = "Weights, of scores over their scale, are of {rows:,} past choices of {users:,} "
+            notes.append(f"{text}users; {{left_out:,}} are left out.".format(**learnt))
+        figures = [(f"weight of {member.name}", member.weight) for member in whole.members]
+        figures.append(("α", whole.agreement))
+        notes += without_interval((f"{place}, {name}", it.note) for name, it in figures if it)
     notes += legend({member.scorer: member.name for _, member in listed})
     title = f"{benchmark}: members of panels and mixes"
     yield Table.of(title, listed, columns, [*notes, *legend(names)], 3, parted=2)
-
-
-def _agreement(place: str, members: Members) -> str:
-    agreed = f"α {figure(members.agreement)} over {members.agreement.n:,} rows"
-    return f"{place}, by {members.by}: the members' choices agree by {agreed}."
 
 
 def comparison_tables(comparison: Comparison, *, details: bool = True) -> list[Table]:

@@ -307,11 +307,6 @@ def _downloads(contents: Contents) -> list[tuple[str, str]]:
     return links
 
 
-def members(benchmark: BenchmarkRuns, names: Names, number: int) -> Iterator[Table]:
-    """Yield the members of panels and mixes."""
-    return map(names.table, member_tables(benchmark.name, benchmark.runs))
-
-
 def _of_each(name: str, title: str, make: PartsOfBenchmark, lead: str = "") -> Maker:
     # A section whose parts come from each benchmark on its own; benchmarks count from 1.
     def section(contents: Contents) -> Section:
@@ -328,7 +323,11 @@ SECTIONS: tuple[Maker, ...] = (
     example,
     _of_each("users", "Who is served badly", users),
     _of_each("subsets", "Subsets", subsets),
-    _of_each("members", "Members of panels and mixes", members),
+    _of_each(
+        "members",
+        "Members of panels and mixes",
+        lambda of, names, _: map(names.table, member_tables(of.name, of.runs)),
+    ),
     _of_each("trust", "Can I trust it?", trust),
     rows,
     ranking,

@@ -73,16 +73,22 @@ class MemberReport(Record):
     scorer: str
     accuracy: ReportedEstimate
     """As of a run of the member alone."""
+    weight: ReportedEstimate | None = None
+    """Of a mix: how often the member's scores count, divided by `scale`."""
+    scale: float | None = None
 
 
 class Members(Record):
     """Whose judgements or scores a panel or mix is made of."""
 
     by: str
-    """`majority`, `share` or `margin`."""
+    """`majority`, `share` or `margin`; of a mix `learnt weights` or `given weights`."""
     members: tuple[MemberReport, ...]
     agreement: ReportedEstimate
     """Krippendorff's α of the members' choices, over both orders; n counts rows."""
+    learnt: dict[str, int | str] | None = None
+    """Of learnt weights, how many past choices (`rows`) of how many `users` they come from, the
+    `hash` of all, and how many were `left_out` since a member lacks a score."""
 
 
 class Summary(WhereGiven):

@@ -11,5 +11,6 @@ from palate.scorers.from_spec import (
     state_of,
     with_state,
 )
-from palate.scorers.panel import Company, Member
+from palate.scorers.mix import Mix
+from palate.scorers.panel import Company
 from palate.scorers.state_options import State

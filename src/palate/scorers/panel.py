@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
 from pathlib import Path
-from typing import Any, Generic, Literal, NamedTuple, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
 
-from palate.errors import SpecError, first_line
+from palate.errors import SpecError
 from palate.records import (
-    Component,
     Judge,
     Judgement,
     Outcome,
     Record,
-    Scorer,
     ScorerInfo,
-    Scores,
     Settings,
     Slate,
     components_of,
     info_of,
-    prepared_slates,
     problem_of,
-    results_of,
 )
 from palate.records.slates import sign
 from palate.scorers.from_spec import build_scorer, spec_of
@@ -33,8 +30,6 @@ from palate.session import Session
 from palate.specs import Spec
 
 PINNED = re.compile(r"(.+)@([0-9a-f]{8})\Z")
-OF_MEMBERS = ("panel", "mix")
-"""Kinds that a file of members makes."""
 VOTES = {Outcome.CHOSEN: 1, Outcome.TIE: 0, Outcome.REJECTED: -1}
 T = TypeVar("T")
 
@@ -45,144 +40,144 @@ class MembersFile(Record):
     members: tuple[str, ...] | dict[str, str]
 
 
-F = TypeVar("F", bound=MembersFile)
-
-
 class PanelFile(MembersFile):
     """What the file of a panel says."""
 
     by: Literal["majority", "share", "margin"]
 
 
-class Member(NamedTuple):
+class NamedMember(NamedTuple):
     """One scorer or judge of several, and what it is called among them."""
 
     name: str
     spec: str
-    """In its own spelling."""
     scorer: Any
     info: ScorerInfo
 
 
-class Company(Generic[F]):
+class Company(ABC):
     """The members of a file, and what they have in common; panels and mixes are made of it.
 
     Every computation of a member is one of the whole, so members and whole share what is cached.
     """
 
-    def __init__(
-        self, spec: Spec, session: Session, settings: Settings, kind: type[F], *, judges: bool
-    ) -> None:
+    judges: ClassVar[bool]
+    """Whether members are judges, or scorers."""
+    kind: ClassVar[type[MembersFile]]
+    """What its file says."""
+
+    def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
         spec.only(())
         named = spec.need_reference(f"{spec.kind}:members.toml")
         pinned = None if Path(named).expanduser().is_file() else PINNED.match(named)
         self.file = pinned[1] if pinned else named
-        self.content = _read(self.file, kind)
-        self.members = self._built(spec.kind, session, settings, judges=judges)
+        try:
+            text = Path(self.file).expanduser().read_text(encoding="utf-8")
+            self.content: Any = self.kind.model_validate(tomllib.loads(text))
+        except (OSError, ValueError) as error:
+            raise SpecError(f"{self.file}: {problem_of(error)}") from error
+        listed = self.content.members
+        pairs = [*listed.items()] if isinstance(listed, dict) else [(None, it) for it in listed]
+        if not all(name is None or name.strip() for name, _ in pairs):
+            raise SpecError(f"{self.file}: a member's name is empty")
+        if len(pairs) < 2:
+            raise SpecError(f"{self.file}: `members` names {len(pairs)}; expected 2 or more")
+        by_print: dict[str, NamedMember] = {}
+        for name, text in pairs:
+            where = f"{self.file}: member {name or text!r}" + f" ({text})" * (name is not None)
+            member = _built(name, text, where, session, settings, judges=self.judges)
+            first = by_print.setdefault(member.info.fingerprint, member)
+            if first is not member:
+                raise SpecError(f"{where} is the same scorer as {first.name!r}; leave one out")
+        self.members = tuple(by_print.values())
         said = self.content.model_dump(mode="json", exclude={"members"}, exclude_none=True)
         pin = digest(spec.kind, said, [(it.name, it.spec) for it in self.members])[:8]
         if pinned and pinned[2] != pin:
             raise SpecError(f"{spec}: {self.file} says something else now: it is @{pin}")
         self.canonical = str(spec.model_copy(update={"reference": f"{self.file}@{pin}"}))
-        every = (part for member in self.members for part in components_of(member.scorer))
-        self.components: tuple[Component, ...] = tuple(dict.fromkeys(every))
+        every = [part for member in self.members for part in components_of(member.scorer)]
+        self.components = tuple(dict.fromkeys(every))
 
-    def of_member(self, member: Member, parts: Sequence[T]) -> list[T]:
-        """Return, of what the computations gave, what is the member's."""
+    def of_members(self, parts: Sequence[T]) -> list[tuple[NamedMember, list[T]]]:
+        """Return each member with what is its own of what the computations gave."""
         by = dict(zip(self.components, parts, strict=True))
-        return [by[part] for part in components_of(member.scorer)]
+        return [(it, [by[part] for part in components_of(it.scorer)]) for it in self.members]
+
+    def combine(self, parts: Sequence[Any]) -> Any:
+        """Return what the whole makes of what the computations gave."""
+        pairs = self.of_members(parts)
+        return self.joined([getattr(m.scorer, "combine", itemgetter(0))(own) for m, own in pairs])
+
+    @abstractmethod
+    def joined(self, given: Sequence[Any]) -> Any:
+        """Return what the whole makes of what each member gave."""
+
+    def each(self, method: str, slates: Sequence[Slate]) -> Iterator[tuple[int, Any]]:
+        """Yield what the whole makes of each slate; every member goes through all of them."""
+        given = [dict(getattr(member.scorer, method)(slates)) for member in self.members]
+        for k in range(len(slates)):
+            yield k, self.joined([of_member[k] for of_member in given])
+
+    def reason(self, lost: Iterable[str | None]) -> str | None:
+        """Return why the whole is unscored, by the reasons of its members, where some have one."""
+        both = zip(self.members, lost, strict=True)
+        return "; ".join(f"{member.name}: {why}" for member, why in both if why) or None
 
     def info_of(self, what: str, *also: object, **more: object) -> ScorerInfo:
         """Return the info of the whole; `what` and `also` are what it depends on beside members."""
         infos = [member.info for member in self.members]
         either = ("needs_shown", "skips_unshown", "cuts", "pairs_only")
-        both = {name: any(getattr(info, name) for info in infos) for name in either}
-        return ScorerInfo.model_validate(
-            {
-                "fingerprint": digest(what, [info.fingerprint for info in infos], *also),
-                "exact": all(info.exact for info in infos),
-                "notes": [f"{m.name}: {note}" for m in self.members for note in m.info.notes],
-                "details": {member.name: member.info.details for member in self.members},
-                **both,
-                **more,
-            }
-        )
+        about: dict[str, Any] = {name: any(getattr(it, name) for it in infos) for name in either}
+        about["fingerprint"] = digest(what, [info.fingerprint for info in infos], *also)
+        about["exact"] = all(info.exact for info in infos)
+        return ScorerInfo(**{**about, **more})
 
     def prompts(self, slate: Slate) -> list[str]:
         """Return what the members read, where they say it."""
-        readers = [member.scorer for member in self.members if hasattr(member.scorer, "prompts")]
-        return [text for scorer in readers for text in scorer.prompts(slate)]
+        some = [it.scorer.prompts(slate) for it in self.members if hasattr(it.scorer, "prompts")]
+        return [text for prompts in some for text in prompts]
 
     def notes(self) -> tuple[str, ...]:
         """Return what members note, each with its name."""
-        some = [member for member in self.members if hasattr(member.scorer, "notes")]
-        return tuple(f"{it.name}: {note}" for it in some for note in it.scorer.notes())
-
-    def _built(
-        self, kind: str, session: Session, settings: Settings, *, judges: bool
-    ) -> tuple[Member, ...]:
-        listed = self.content.members
-        pairs = [*listed.items()] if isinstance(listed, Mapping) else [(it, it) for it in listed]
-        if len(pairs) < 2:
-            raise SpecError(f"{self.file}: `members` names {len(pairs)}; expected 2 or more")
-        members: dict[str, Member] = {}
-        for name, text in pairs:
-            where = f"{self.file}: member {name!r}" + f" ({text})" * (name != text)
-            if not name.strip() or not name.isprintable():
-                raise SpecError(f"{where}: a name is a line of text")
-            member = _built(name, text, where, session, settings, judges=judges)
-            if isinstance(listed, tuple):
-                member = member._replace(name=member.spec)
-            first = members.setdefault(member.info.fingerprint, member)
-            if first is not member:
-                raise SpecError(f"{where} is the same scorer as {first.name!r}; leave one out")
-            members[member.info.fingerprint] = member
-        return tuple(members.values())
-
-
-def _read(file: str, kind: type[F]) -> F:
-    try:
-        text = Path(file).expanduser().read_text(encoding="utf-8")
-        return kind.model_validate(tomllib.loads(text))
-    except OSError as error:
-        raise SpecError(f"{file}: {error.strerror or first_line(error)}") from error
-    except ValueError as error:
-        raise SpecError(f"{file}: {problem_of(error)}") from error
+        noted: list[tuple[str, ...]] = [
+            (it.name, *it.info.notes, *getattr(it.scorer, "notes", tuple)()) for it in self.members
+        ]
+        return tuple(f"{name}: {note}" for name, *notes in noted for note in notes)
 
 
 def _built(
-    name: str, text: str, where: str, session: Session, settings: Settings, *, judges: bool
-) -> Member:
+    name: str | None, text: str, where: str, session: Session, settings: Settings, *, judges: bool
+) -> NamedMember:
     """Build one member; raises `SpecError` where it cannot be one."""
     try:
         spec = Spec.parse(text)
-        if _of_members(spec):
+        if _names_members(spec):
             raise SpecError("it is made of members itself; name those")
         scorer = build_scorer(text, session, settings)
     except SpecError as error:
         raise SpecError(f"{where}: {error}") from error
-    if isinstance(scorer, Judge) is not judges:
-        what = "a scorer" if judges else "a judge, which gives no answer a score"
-        other = "mix:FILE adds scores" if judges else "panel:FILE is made of judges"
-        raise SpecError(f"{where} is {what}; {other}")
-    info = info_of(scorer, text)
-    if info.needs_user:
-        raise SpecError(
-            f"{where} keeps a state for each user; members are the same for all of them"
-        )
-    if info.protocol != "palate":
-        raise SpecError(f"{where}: protocol={info.protocol} is defined for one judge alone")
-    return Member(name, spec_of(scorer, text), scorer, info)
+    info, canonical = info_of(scorer, text), spec_of(scorer, text)
+    judge = "is a judge, which gives no answer a score; panel:FILE is made of judges"
+    refused = {
+        "is a scorer; mix:FILE adds scores": judges and not isinstance(scorer, Judge),
+        judge: not judges and isinstance(scorer, Judge),
+        "keeps a state for each user; members are the same for all of them": info.needs_user,
+        f"has protocol={info.protocol}, of one judge alone": info.protocol != "palate",
+    }
+    for problem, holds in refused.items():
+        if holds:
+            raise SpecError(f"{where} {problem}")
+    return NamedMember(name or canonical, canonical, scorer, info)
 
 
-def _of_members(spec: Spec) -> bool:
+def _names_members(spec: Spec) -> bool:
     # Also where an option names such a file, as that of a guide.
     inner = (Spec.read(value) for value in spec.options.values())
-    named = spec.kind in OF_MEMBERS and spec.reference is not None
-    return named or any(_of_members(it) for it in inner if it is not None)
+    named = spec.kind in ("panel", "mix") and spec.reference is not None
+    return named or any(_names_members(it) for it in inner if it is not None)
 
 
-class Panel(Company[PanelFile]):
+class JudgePanel(Company):
     """A judge made of judges, the members of a TOML file.
 
     By `majority` the response that more members prefer wins, with margin 1; by `share` a row counts
@@ -190,8 +185,10 @@ class Panel(Company[PanelFile]):
     A row that one member leaves unscored is unscored, with the member's name.
     """
 
+    kind, judges = PanelFile, True
+
     def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
-        super().__init__(spec, session, settings, PanelFile, judges=True)
+        super().__init__(spec, session, settings)
         self.by = self.content.by
         odds = {member.info.log_odds: member.name for member in self.members}
         if self.by == "margin" and len(odds) > 1:
@@ -199,52 +196,21 @@ class Panel(Company[PanelFile]):
                 f"{self.file}: by = 'margin' adds margins of one unit; those of {odds[True]!r} are "
                 f"log-odds and those of {odds[False]!r} votes"
             )
-        self.info = self.info_of(
-            "panel",
-            self.by,
-            pairs_only=True,
-            votes=self.by == "share",
-            log_odds=self.by == "margin" and True in odds,
-        )
-
-    def combine(self, parts: Sequence[Judgement]) -> Judgement:
-        """Return the panel's judgement, from what its computations gave."""
-        given = [_combined(member.scorer, self.of_member(member, parts)) for member in self.members]
-        verdicts = [judgement.verdict(0) for judgement in given]
-        lost = [
-            f"{member.name}: {verdict.reason}"
-            for member, verdict in zip(self.members, verdicts, strict=True)
-            if verdict.margin is None
-        ]
-        if lost:
-            outage = any(judgement.outage for judgement in given)
-            return Judgement(margin=None, reason="; ".join(lost), outage=outage)
-        if self.by == "margin":
-            numbers = [verdict.margin for verdict in verdicts if verdict.margin is not None]
-        else:
-            numbers = [float(VOTES[verdict.outcome]) for verdict in verdicts]
-        mean = sum(numbers) / len(numbers)
-        return Judgement(margin=float(sign(mean)) if self.by == "majority" else mean)
+        kinds = {"votes": self.by == "share", "log_odds": self.by == "margin" and True in odds}
+        self.info = self.info_of("panel", self.by, **{**kinds, "pairs_only": True})
 
     def judge(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Judgement]]:
-        """Yield judgements; every member goes through all slates."""
-        yield from each_combined(self.components, slates, self.combine)
+        """Yield judgements."""
+        return self.each("judge", slates)
 
-
-def _combined(scorer: Scorer | Judge, parts: Sequence[Any]) -> Any:
-    combine: Callable[[Sequence[Any]], Any] | None = getattr(scorer, "combine", None)
-    return parts[0] if combine is None else combine(parts)
-
-
-def each_combined(
-    components: Sequence[Component],
-    slates: Sequence[Slate],
-    combine: Callable[[Sequence[Any]], T],
-) -> Iterator[tuple[int, T]]:
-    """Yield what is made of every slate's results; every component goes through all slates."""
-    results: list[dict[int, Scores | Judgement]] = []
-    for scorer, without_context in components:
-        asked = [slate.without_context() for slate in slates] if without_context else slates
-        results.append(dict(results_of(scorer, prepared_slates(scorer, asked))))
-    for k in range(len(slates)):
-        yield k, combine([given[k] for given in results])
+    def joined(self, given: Sequence[Judgement]) -> Judgement:
+        """Return the panel's judgement, of those of its members."""
+        verdicts = [judgement.verdict(0) for judgement in given]
+        if lost := self.reason(verdict.reason for verdict in verdicts):
+            outage = any(judgement.outage for judgement in given)
+            return Judgement(margin=None, reason=lost, outage=outage)
+        numbers = [float(VOTES[verdict.outcome]) for verdict in verdicts]
+        if self.by == "margin":
+            numbers = [verdict.margin or 0.0 for verdict in verdicts]
+        mean = sum(numbers) / len(numbers)
+        return Judgement(margin=float(sign(mean)) if self.by == "majority" else mean)
