@@ -13,10 +13,11 @@ from jsonschema import Draft202012Validator
 from sklearn.linear_model import LogisticRegression
 
 import palate as package
-from pairs import register_all
+from pairs import register_all, scored
+from palate.answers import Sample, Samples
 from palate.benchmarks import Dataset
 from palate.comparison import compare, evaluate
-from palate.errors import BenchmarkError, SpecError, UsageError
+from palate.errors import BenchmarkError, EndpointError, SpecError, UsageError
 from palate.metrics import Clusters
 from palate.records import ScorerInfo, Scores, User
 from palate.scorers import build_scorer
@@ -306,6 +307,23 @@ def test_a_frozen_mix_scores_as_the_one_that_learnt(scorers):
     assert package.reward(MIX, "none")("Tea?", "Yes.", ANN).value == pytest.approx(one)
 
 
+def test_samples_are_scored_by_weights_that_the_data_teach(scorers):
+    write("a", "b")
+    pairs = data(rows_of(users=4))
+    members = evaluate(pairs, MIX, "none", root=None).summary.members.members
+    texts = ("One.", "Two.")
+    samples = Samples("p", tuple(r.id for r in pairs.rows), (tuple(map(Sample, texts)),) * 24)
+    for row in scored(MIX, samples, pairs).rows:
+        by_hand = [
+            sum(
+                m.weight.value / m.scale * unit(n, text) * s
+                for m, n, s in zip(members, "ab", (1, 30), strict=True)
+            )
+            for text in texts
+        ]
+        assert row.scores == pytest.approx(by_hand, rel=1e-6)
+
+
 def test_given_weights_need_no_past_choice(scorers):
     write("a", "b", weights=[2, 0.1])
     run = evaluate(data(rows_of(splits=("test",))), MIX, "none", root=None)
@@ -440,6 +458,18 @@ def test_nothing_scored_at_all_is_refused(scorers):
     write("y", "z")
     with pytest.raises(UsageError, match="no past choice is scored by all members"):
         evaluate(data(rows_of(users=4)), MIX, "none", root=None)
+
+
+def test_an_outage_on_past_choices_ends_the_run(scorers):
+    class Gone(Planted):
+        def score(self, slates):
+            for k, slate in enumerate(slates):
+                yield k, Scores.unscored(len(slate.candidates), "HTTP 503", outage=True)
+
+    scorers["z"] = Gone("z", None)
+    write("a", "z")
+    with pytest.raises(EndpointError, match="24 past choices were not scored"):
+        evaluate(data(rows_of(users=4)), MIX, "none", root="runs")
 
 
 def test_data_without_past_choices_are_refused_before_anything_is_scored(scorers):

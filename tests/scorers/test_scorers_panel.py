@@ -12,7 +12,8 @@ from jsonschema import Draft202012Validator
 
 import palate as package
 from endpoints import ScriptedChat
-from pairs import register_all
+from pairs import register_all, scored
+from palate.answers import Sample, Samples
 from palate.benchmarks import Dataset, load_benchmark
 from palate.comparison import compare, evaluate
 from palate.engines import Reply
@@ -264,6 +265,28 @@ def test_compare_the_page_and_verify_take_a_panel(judges, tmp_path):
     page = (tmp_path / "page.html").read_text()
     assert "members of panels and mixes" in page
     assert str(tmp_path) not in page
+
+
+def test_a_panel_scores_samples_by_its_margins_against_each_other(judges):
+    judges |= {name: drawn(name) for name in "abc"}
+    panel("majority", *"abc")
+    pairs = load_benchmark("tasting").limit(2)
+    texts = ["One tea.", "Two teas, please.", "Three teas for me."]
+    drawn_texts = tuple(tuple(map(Sample, texts)) for _ in pairs.rows)
+    samples = Samples("p", tuple(row.id for row in pairs.rows), drawn_texts)
+    for row in scored(ANN, samples, pairs).rows:
+        for text, score in zip(texts, row.scores, strict=True):
+            votes = [
+                np.sign(sum(np.sign(margin_by(name, text, other)) for name in "abc"))
+                for other in texts
+                if other != text
+            ]
+            assert score == pytest.approx(np.mean(votes))
+
+
+def margin_by(name, text, other):
+    a, b = unit(name, text), unit(name, other)
+    return 0.0 if abs(a - b) < 0.05 else round(a - b, 3)
 
 
 def test_judges_behind_an_endpoint_are_members(monkeypatch, tmp_path):
