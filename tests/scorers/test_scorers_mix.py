@@ -20,11 +20,13 @@ from palate.comparison import compare, evaluate
 from palate.errors import BenchmarkError, EndpointError, SpecError, UsageError
 from palate.metrics import Clusters
 from palate.records import ScorerInfo, Scores, User
+from palate.runs import read_manifest
 from palate.scorers import build_scorer
 from palate.scorers.mix import VARIANCE, logistic_weights
 from palate.seeding import unit
 from palate.session import default_session
 from palate.verification import DataOfRuns, verify_run
+from scripted import Neighbourly
 from tiny import make_slate
 
 MIX = "mix:mix.toml"
@@ -275,6 +277,27 @@ def test_what_a_member_knows_of_past_choices_is_not_asked_again(scorers):
     for spec in ("a", MIX, "b"):
         evaluate(data(rows), spec, "none", root="runs")
     assert [scorers[name].asked for name in "ab"] == [288, 288]
+
+
+def test_members_whose_numbers_depend_on_their_batch_are_computed_as_by_themselves(scorers):
+    scorers |= {name: Neighbourly(name) for name in "xy"}
+    write("x", "y")
+    pairs = data(rows_of())
+    alone = [evaluate(pairs, name, "none", root="runs") for name in "xy"]
+    calls = [scorers[name].calls for name in "xy"]
+    past = Dataset.from_rows("made", rows_of()).select("adapt")
+    mix = evaluate(pairs, MIX, "none", root="runs")
+    assert read_manifest(mix.folder).passes == tuple(
+        name for run in alone for name in read_manifest(run.folder).passes
+    )
+    assert all(scorers[name].calls > before for name, before in zip("xy", calls, strict=True))
+    calls = [scorers[name].calls for name in "xy"]
+    for name in "xy":  # the mix has asked of the past choices what the members would
+        evaluate(past, name, "none", root="runs")
+    assert [scorers[name].calls for name in "xy"] == calls
+    factors = [m.weight.value / m.scale for m in mix.summary.members.members]
+    by_hand = sum(f * run.verdicts.margins for f, run in zip(factors, alone, strict=True))
+    assert np.allclose(mix.verdicts.margins, by_hand)
 
 
 def test_a_member_that_fails_leaves_the_row_unscored_with_its_name(scorers):

@@ -165,7 +165,7 @@ class Dataset:
 
     @property
     def past(self) -> Dataset:
-        """The past choices as a set of its own: of no other row anything is in it."""
+        """The past choices as a set of their own, with nothing of any other row."""
         empty: dict[str, Any] = {"undecided": (), "unrated": (), "everyone": (), "history": ()}
         return replace(self, rows=self.history, split=PAST, ties=0, mirrored=False, **empty)
 
