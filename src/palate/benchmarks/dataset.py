@@ -164,6 +164,12 @@ class Dataset:
         return content_hash(self.history)
 
     @property
+    def past(self) -> Dataset:
+        """The past choices as a set of their own, with nothing of any other row."""
+        empty: dict[str, Any] = {"undecided": (), "unrated": (), "everyone": (), "history": ()}
+        return replace(self, rows=self.history, split=PAST, ties=0, mirrored=False, **empty)
+
+    @property
     def how_read(self) -> dict[str, Any]:
         """The options that the rows were read and drawn by, as a run's identity has them."""
         return {
