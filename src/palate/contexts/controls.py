@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Literal
 
+from palate.contexts.joined import JoinedContext
 from palate.engines import canonical
 from palate.errors import SpecError, UsageError
 from palate.records import MOST_STRANGERS, Context, Settings
 from palate.records.arguments import shown
 from palate.session import Session
-from palate.specs import Spec, equal_but_draws, load
+from palate.specs import Spec, equal_but_draws, load, registered
 
 GROUP = "palate.contexts"
 DRAWS = 1
@@ -37,9 +39,49 @@ def build_context(
             f"context {shown(spec)}: expected a spec, or an object with spec, oracle, empty and "
             "shown()"
         )
-    parsed = Spec.parse(spec)
-    made: Context = load(GROUP, parsed.kind)(parsed, session, settings or Settings())
+    parsed, settings = context_spec(spec), settings or Settings()
+    if parsed.before:
+        return join(parsed, session, settings)
+    made: Context = load(GROUP, parsed.kind)(parsed, session, settings)
     return made
+
+
+def join(spec: Spec, session: Session, settings: Settings) -> JoinedContext:
+    """Build contexts that are joined by `+`; `of` and `draws` at the end hold for all of them.
+
+    Raises `SpecError` for a kind that is there twice or that joins nothing, and for `of` or `draws`
+    before the end.
+
+    >>> made = build_context("traits+profile:03?draws=2&of=stranger", Session())
+    >>> made.spec, made.draws, [part.spec for part in made.parts]
+    ('traits+profile:3?draws=2&of=stranger', 2, ['traits?of=stranger', 'profile:3?of=stranger'])
+    """
+    kinds = [part.kind for part in spec.parts]
+    for kind in (NOTHING, "stranger"):
+        if kind in kinds:
+            write = "leave it out" if kind == NOTHING else "write profile:k, and ?of=stranger last"
+            raise spec.error(f"{kind} is joined to nothing; {write}")
+    if twice := next((kind for kind in kinds if kinds.count(kind) > 1), None):
+        raise spec.error(f"{twice} is there twice; join each kind at most once")
+    if early := {"of", "draws"} & {name for part in spec.before for name in part.options}:
+        raise spec.error(f"{min(early)} holds for the whole; write it once, at the end")
+    of, draws = read_owner(spec)
+    whose = {"draws": None, "of": None if of == "self" else of}
+    parts = [build_context(str(part.having(**whose)), session, settings) for part in spec.parts]
+    *before, last = (Spec.parse(part.spec).having(of=None, draws=None) for part in parts)
+    last = last.having(of=whose["of"], draws=None if draws == DRAWS else str(draws))
+    return JoinedContext(str(last.model_copy(update={"before": (*before,)})), parts, of, draws)
+
+
+def context_spec(text: str) -> Spec:
+    """Read the spec of a context, or of contexts that are joined; raises `SpecError`."""
+    return Spec.joined(text, registered(GROUP)) if "+" in text else Spec.parse(text)
+
+
+def _read(text: str) -> Spec | None:
+    with suppress(SpecError):
+        return context_spec(text)
+    return None
 
 
 def shows(context: str) -> Literal["nobody", "user", "stranger"]:
@@ -48,7 +90,7 @@ def shows(context: str) -> Literal["nobody", "user", "stranger"]:
     >>> shows("none"), shows("profile:5"), shows("profile:5?draws=3&of=stranger")
     ('nobody', 'user', 'stranger')
     """
-    spec = Spec.read(context)
+    spec = _read(context)
     if spec is None:
         return "user"
     if spec.kind == NOTHING:
@@ -62,7 +104,7 @@ def of_stranger(context: str) -> str:
     >>> of_stranger("profile:5")
     'profile:5?of=stranger'
     """
-    return str(Spec.parse(context).having(of="stranger"))
+    return str(context_spec(context).having(of="stranger"))
 
 
 def strangers_of(context: str, among: Iterable[str]) -> list[str]:
@@ -71,10 +113,10 @@ def strangers_of(context: str, among: Iterable[str]) -> list[str]:
     >>> strangers_of("profile:5", ["none", "profile:5", "profile:5?draws=3&of=stranger"])
     ['profile:5?draws=3&of=stranger']
     """
-    spec = Spec.read(context)
+    spec = _read(context)
     if spec is None or shows(context) != "user":
         return []
-    return equal_but_draws(spec.having(of="stranger"), among)
+    return equal_but_draws(spec.having(of="stranger"), among, _read)
 
 
 def with_controls(contexts: Sequence[str], session: Session, settings: Settings) -> list[str]:
@@ -102,7 +144,7 @@ def refuse_other_draws(contexts: Iterable[str]) -> None:
     for context in contexts:
         if shows(context) != "stranger":
             continue
-        other = first.setdefault(str(Spec.parse(context).having(draws=None)), context)
+        other = first.setdefault(str(context_spec(context).having(draws=None)), context)
         if other != context:
             raise UsageError(
                 f"{other} and {context} differ in draws alone, and a gain has one stranger's "
@@ -116,8 +158,8 @@ def usual_name(context: str) -> str:
     >>> usual_name("profile:5?of=stranger")
     'stranger:5'
     """
-    spec = Spec.read(context)
-    if spec is None or spec.kind != "profile" or shows(context) != "stranger":
+    spec = _read(context)
+    if spec is None or spec.before or spec.kind != "profile" or shows(context) != "stranger":
         return context
     return str(spec.model_copy(update={"kind": "stranger"}).having(of=None))
 

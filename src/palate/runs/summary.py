@@ -64,7 +64,9 @@ class ReportedEstimate(Record):
 class Summary(WhereGiven):
     """One run in numbers; holds no time, path or version, so equal runs give equal bytes."""
 
-    where_given: ClassVar[frozenset[str]] = frozenset({"noise", "searches_unmatched", "alarms"})
+    where_given: ClassVar[frozenset[str]] = frozenset(
+        {"noise", "searches_unmatched", "lacking", "alarms"}
+    )
 
     benchmark: str
     scorer: str
@@ -110,6 +112,8 @@ class Summary(WhereGiven):
     shortfall_words: int = 0
     searches_unmatched: int | None = None
     """Searches that share no word with any text, so that the latest are shown; None for none."""
+    lacking: dict[str, int] | None = None
+    """Rows that are shown nothing of this kind, where a context joins several or shows traits."""
     split_texts: int = 0
     """Rows in which an embedder had to split a text."""
     notes: tuple[str, ...] = ()
