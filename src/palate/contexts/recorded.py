@@ -261,7 +261,7 @@ class Traits(RecordedContext):
         """Say how many were too long."""
         if not self._long:
             return ()
-        return (f"{self.spec}: {len(self._long)} traits of over {LONGEST} words are not shown",)
+        return (f"{self.spec}: traits of over {LONGEST} words, not shown: {len(self._long)}",)
 
     def _lines(
         self, view: QuestionView, user: User, names: Iterable[str]

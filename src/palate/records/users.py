@@ -44,9 +44,11 @@ class User(Record):
         >>> ann.has("posts"), ann.has("traits"), ann.has("traits:age,region")
         (False, True, True)
         """
-        kind, named, names = need.partition(":")
+        kind, _, names = need.partition(":")
         held = getattr(self, kind)
-        return any(held.get(name) for name in names.split(",")) if named else bool(held)
+        if kind != "traits":
+            return bool(held)
+        return any(held.get(name, "").strip() for name in (names.split(",") if names else held))
 
 
 class UserPool:
