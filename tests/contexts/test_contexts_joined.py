@@ -28,6 +28,7 @@ from palate.errors import BenchmarkError, SpecError, UsageError
 from palate.evaluation import LiveUsers, make_rows
 from palate.prompts import pair_prompt, rating_prompt, render
 from palate.records import Choice, Post, PreferencePair, RubricAspect, Settings, User
+from palate.scorers import build_scorer
 from palate.session import default_session
 from palate.study.planning import StudyOptions, plan_study
 from palate.words import count_words
@@ -335,6 +336,38 @@ def test_a_study_asks_about_joined_contexts_and_names_the_one_stranger(tmp_path:
         own = {part.text.split()[-1].strip("()") for part in item.shown}
         assert len(own) == 1, "all parts are of one person"
     assert {len(item.users) for item in asked} == {1, 2}
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["likelihood:{}", "lift:{}", "autoregressive:{}", "judge:{}?verdict=logits",
+     "rating:{}?verdict=logits", "implicit:{}?reference={}", "policy:{}?guide=autoregressive:{}"],
+)  # fmt: skip
+def test_every_scorer_of_texts_reads_whose_parts_they_are(kind: str, tiny: Any) -> None:
+    place = tiny.model(max_position_embeddings=2048)
+    settings = Settings(dtype="float32", device="cpu")
+    spec = kind.format(place, place)
+    data = made(*(pair(user, k) for user in USERS[:3] for k in range(2)))
+    runs = [evaluate(data, spec, context, root=None, settings=settings)
+            for context in ("traits", "traits+profile:1", "traits+profile:1?of=stranger")]  # fmt: skip
+    assert [run.summary.unscored for run in runs] == [0, 0, 0]
+    margins = [run.verdicts.margins for run in runs]
+    if "implicit" not in kind:  # a model less itself is 0, whoever is shown
+        assert (margins[0] != margins[1]).any() and (margins[1] != margins[2]).any()
+
+
+def test_where_the_window_is_short_the_last_contexts_worst_part_goes_first(tiny: Any) -> None:
+    scorer = build_scorer(f"likelihood:{tiny.model()}", default_session(),
+                          Settings(dtype="float32", device="cpu"))  # fmt: skip
+    posts = tuple(Post(id=str(k), text=f"{k} " + "tea " * 120) for k in range(5))
+    data, n = made(pair(profile=posts)), 3
+    for spec, kinds in (("traits+profile:5", ["trait", "trait", *["post"] * n]),
+                        ("profile:5+traits", ["post"] * n)):  # fmt: skip
+        slate = rows_of(data, spec)[0].slate
+        read = scorer.prepare(slate)
+        left = [part.kind for part in read.slate.shown]
+        assert left == kinds and 0 < read.dropped == 7 - len(left)
+        assert read.slate.shown == slate.shown[: len(left)]
 
 
 words = st.lists(st.sampled_from(("yes", "no", "tea", "it", "is", "so")), min_size=1, max_size=6)
