@@ -149,7 +149,9 @@ def test_each_part_has_its_own_length_and_shortfall() -> None:
     assert (back.shown.own_words, back.shown.shortfall_words) == (2 + 6, 4)
 
 
-def test_a_row_without_one_part_shows_the_others_and_is_counted(palate: Any, tmp_path: Path) -> None:
+def test_a_row_without_one_part_shows_the_others_and_is_counted(
+    palate: Any, tmp_path: Path
+) -> None:
     users = [pair(), pair("bob", traits={}), pair("cy", profile=()),
              pair("di", traits={}, profile=())]  # fmt: skip
     rows = rows_of(made(*users), "traits+profile:2")
@@ -299,7 +301,9 @@ def test_a_plus_joins_only_what_a_context_follows(text: str, parts: list[str]) -
 def test_a_folder_of_the_name_that_is_taken_apart_is_told(tmp_path: Any, monkeypatch: Any) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my+traits").mkdir()
-    with pytest.raises(SpecError, match=r"\./my\+traits lies here; write the \+ of its name as %2B"):
+    with pytest.raises(
+        SpecError, match=r"\./my\+traits lies here; write the \+ of its name as %2B"
+    ):
         build_context("plan:./my+traits", default_session())
     assert [str(part) for part in context_spec("plan:./my%2Btraits").parts] == [
         "plan:./my%2Btraits"
@@ -391,7 +395,11 @@ def worlds(draw: st.DrawFn) -> Dataset:
     return Dataset("made", tuple(pairs), split="all").with_history(history)
 
 
-@given(worlds(), st.sampled_from(["traits+profile:2", "profile:1+examples:2+traits"]), st.integers(0, 3))
+@given(
+    worlds(),
+    st.sampled_from(["traits+profile:2", "profile:1+examples:2+traits"]),
+    st.integers(0, 3),
+)
 def test_no_answers_text_reaches_what_is_shown_and_lengths_are_matched(
     data: Dataset, spec: str, seed: int
 ) -> None:

@@ -99,7 +99,9 @@ def test_a_stranger_of_named_traits_has_one_of_them() -> None:
     for seed in range(9):
         ann = rows(*users, spec="traits:region?of=stranger", seed=seed)[0]
         assert texts(ann) == ["region: East"]
-    every = {texts(rows(*users, spec="traits?of=stranger", seed=seed)[0]) == [] for seed in range(9)}
+    every = {
+        texts(rows(*users, spec="traits?of=stranger", seed=seed)[0]) == [] for seed in range(9)
+    }
     assert every == {True, False}, "without names any trait makes a stranger"
 
 

@@ -97,7 +97,9 @@ def test_a_post_that_holds_an_earlier_turn_is_refused() -> None:
     said = "I have been drinking nothing but water for weeks."
     known = {"posts": [f"Yesterday: {said}"], "traits": {"age": 3}}
     turns = [Message(role="user", content=said), Message(role="assistant", content="Oh.")]
-    with pytest.raises(UsageError, match=r"posts\[0\]\.text: holds the question or an earlier turn"):
+    with pytest.raises(
+        UsageError, match=r"posts\[0\]\.text: holds the question or an earlier turn"
+    ):
         palate.reward("longest", "traits")(QUESTION, "Tea.", known, turns=turns)
 
 
