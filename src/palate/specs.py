@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from difflib import get_close_matches
 from functools import lru_cache
@@ -69,14 +69,11 @@ class Spec(Record):
         A `+` within a reference or a value joins nothing unless one of these kinds follows it.
         Raises `SpecError` as `parse` does, and where a folder has the name that is taken apart.
 
-        >>> spec = Spec.joined("traits+plan:./a+b?k=3+profile:3?of=stranger", ["plan", "profile"])
-        >>> [part.kind for part in spec.parts], spec.parts[1].reference, str(spec)
-        (['traits', 'plan', 'profile'], './a+b', 'traits+plan:./a%2Bb?k=3+profile:3?of=stranger')
+        >>> str(Spec.joined("traits+plan:./a+b?k=3+profile:3?of=self", ["plan", "profile"]))
+        'traits+plan:./a%2Bb?k=3+profile:3?of=self'
         """
         kind = "|".join(map(re.escape, kinds))
-        pieces = re.split(rf"\+(?=(?:{kind})(?:[:?+]|\Z))", text)
-        # No kind holds a plus: behind a bare one it joins whatever follows.
-        specs = [cls.parse(part) for piece in pieces for part in _after_bare_kinds(piece)]
+        specs = [*map(cls.parse, re.split(rf"\+(?=(?:{kind})(?:[:?+]|\Z))", text))]
         for one, other in pairwise(specs):
             place = f"{one.reference}+{str(other).partition('?')[0]}"
             if one.reference and not one.options and _lies_here(place):
@@ -99,8 +96,7 @@ class Spec(Record):
         head = self.kind if self.reference is None else f"{self.kind}:{quote(self.reference, SAFE)}"
         pairs = (f"{name}={quote(self.options[name], SAFE)}" for name in sorted(self.options))
         query = "&".join(pairs)
-        own = f"{head}?{query}" if query else head
-        return "+".join((*map(str, self.before), own))
+        return "+".join((*map(str, self.before), f"{head}?{query}" if query else head))
 
     def having(self, **options: str | None) -> Spec:
         """Return the spec with these options; None takes one away.
@@ -162,17 +158,10 @@ class Spec(Record):
         return float(value)
 
 
-def equal_but_draws(
-    spec: Spec, among: Iterable[str], read: Callable[[str], Spec | None] = Spec.read
-) -> list[str]:
+def equal_but_draws(spec: Spec, among: Iterable[str]) -> list[str]:
     """Return those of these texts that are this spec, whatever their draws."""
-    wanted, others = spec.having(draws=None), ((other, read(other)) for other in among)
-    return [other for other, its in others if its and its.having(draws=None) == wanted]
-
-
-def _after_bare_kinds(text: str) -> list[str]:
-    head, plus, rest = text.partition("+")
-    return [head, *_after_bare_kinds(rest)] if plus and KIND.match(head) else [text]
+    wanted, others = spec.having(draws=None), ((other, Spec.read(other)) for other in among)
+    return [other for other, read in others if read and read.having(draws=None) == wanted]
 
 
 def _decoded(text: str, value: str) -> str:

@@ -59,10 +59,10 @@ def test_runs_page_comparison_and_check_take_them(palate: Any, rows: Path, tmp_p
     [
         ("traits:town", "made has no trait 'town' (traits: age, region)"),
         ("traits+traits:age", "traits is there twice; join each kind at most once"),
-        ("none+traits", "none is joined to nothing; leave it out"),
+        ("none+traits", "none and stranger join nothing"),
         ("traits+stranger:2", "write profile:k, and ?of=stranger last"),
         ("traits?of=stranger+profile:2", "of holds for the whole; write it once, at the end"),
-        ("traits+profle:2", "unknown context 'profle'; did you mean profile?"),
+        ("traits+profle:2", "'traits+profle' is no kind"),
         ("examples:2+traits", "made has no past choices"),
         ("traits:age,age", "name each trait once, as in traits:region,age"),
     ],

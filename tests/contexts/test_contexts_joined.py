@@ -158,7 +158,7 @@ def test_a_row_without_one_part_shows_the_others_and_is_counted(
     kinds = [{part.kind for part in row.slate.shown} for row in rows]
     assert kinds == [{"trait", "post"}, {"post"}, {"trait"}, set()]
     assert rows.n_lacking == {"profile": 2, "traits": 2}
-    [*rows]  # a second look counts nothing twice
+    assert len(list(rows)) == 4, "a second look counts nothing twice"
     assert rows.n_lacking == {"profile": 2, "traits": 2}
     data = tmp_path / "rows.jsonl"
     write_rows(data, map(as_row, users))
@@ -216,10 +216,12 @@ def test_a_rubric_makes_the_whole_an_oracle_and_only_it_reads_gold() -> None:
     [
         ("traits+profile:03", "traits+profile:3"),
         ("traits:b,a+profile:3?of=self", "traits:b,a+profile:3"),
-        ("profile:3?order=recent+traits?draws=1&of=stranger", "profile:3?order=recent+traits?of=stranger"),
+        ("profile:3?order=recent+traits?draws=1&of=stranger",
+         "profile:3?order=recent+traits?of=stranger"),
         ("examples:2+profile:3?draws=2&of=stranger&order=recent",
          "examples:2+profile:3?draws=2&of=stranger&order=recent"),
-        ("profile:2?as=turns+examples:4?order=nearest", "profile:2?as=turns+examples:4?order=nearest"),
+        ("profile:2?as=turns+examples:4?order=nearest",
+         "profile:2?as=turns+examples:4?order=nearest"),
         ("rubric+profile:1", "rubric+profile:1"),
     ],
 )  # fmt: skip
@@ -257,14 +259,14 @@ def test_controls_are_found_by_their_specs() -> None:
     [
         ("traits+profile:3+traits:age", "traits is there twice"),
         ("profile:3+profile:2?order=recent", "profile is there twice"),
-        ("none+traits", "none is joined to nothing"),
-        ("traits+none", "none is joined to nothing"),
-        ("traits+stranger:3", "stranger is joined to nothing"),
+        ("none+traits", "none and stranger join nothing"),
+        ("traits+none", "none and stranger join nothing"),
+        ("traits+stranger:3", "write profile:k, and ?of=stranger last"),
         ("traits?of=stranger+profile:3", "of holds for the whole; write it once, at the end"),
         ("traits?draws=2+profile:3?of=stranger", "draws holds for the whole"),
         ("traits+profile:3?draws=2", "it goes with of=stranger"),
         ("traits+profile:3?of=partner", "of='partner' is not one of self, stranger"),
-        ("traits+profle:3", "unknown context 'profle'; did you mean profile"),
+        ("traits+profle:3", "'traits+profle' is no kind"),
         ("foo+profile:3", "unknown context 'foo'"),
         ("traits+profile", "needs a reference, as in profile:5"),
         ("traits+profile:0", "no number of posts"),
@@ -330,8 +332,8 @@ def test_a_user_in_the_call_needs_one_of_the_parts() -> None:
 
 def test_a_study_asks_about_joined_contexts_and_names_the_one_stranger(tmp_path: Path) -> None:
     data = made(*(pair(user, k) for user in USERS for k in range(3)))
-    options = StudyOptions(raters=2, per_pair=1, checks=0,
-                           contexts=("traits+profile:1", "traits+profile:1?of=stranger"))  # fmt: skip
+    contexts = ("traits+profile:1", "traits+profile:1?of=stranger")
+    options = StudyOptions(raters=2, per_pair=1, checks=0, contexts=contexts)
     study = plan_study(data, options, tmp_path)
     asked = [item for item in study.items.values() if item.asks == "prefers"]
     assert len(asked) == 2 * len(data.rows)
@@ -352,8 +354,8 @@ def test_every_scorer_of_texts_reads_whose_parts_they_are(kind: str, tiny: Any) 
     settings = Settings(dtype="float32", device="cpu")
     spec = kind.format(place, place)
     data = made(*(pair(user, k) for user in USERS[:3] for k in range(2)))
-    runs = [evaluate(data, spec, context, root=None, settings=settings)
-            for context in ("traits", "traits+profile:1", "traits+profile:1?of=stranger")]  # fmt: skip
+    contexts = ("traits", "traits+profile:1", "traits+profile:1?of=stranger")
+    runs = [evaluate(data, spec, each, root=None, settings=settings) for each in contexts]
     assert [run.summary.unscored for run in runs] == [0, 0, 0]
     margins = [run.verdicts.margins for run in runs]
     if "implicit" not in kind:  # a model less itself is 0, whoever is shown

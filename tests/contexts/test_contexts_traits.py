@@ -172,7 +172,9 @@ def test_what_is_no_part_of_them_is_refused(spec: str) -> None:
 def test_a_trait_that_no_user_has_is_refused_with_those_there_are() -> None:
     with pytest.raises(BenchmarkError, match=r"^made has no trait 'town' \(traits: age, job, regi"):
         rows(pair("ann", ANN), spec="traits:age,town")
-    with pytest.raises(BenchmarkError, match="^made has no traits, so there is no context traits$"):
+    with pytest.raises(
+        BenchmarkError, match=r"^made has no traits, so there is no context traits$"
+    ):
         rows(pair("ann", {}))
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import palate
 from palate.errors import UsageError
-from palate.records import Choice, Message, Post, User
+from palate.records import Choice, Post, User
 from palate.rewards.requests import user_of
 
 QUESTION = "What shall I drink?"
@@ -31,7 +31,10 @@ def read(context: str, known: Any, **more: Any) -> list[str]:
 
 
 def test_traits_and_posts_of_a_dict_are_read() -> None:
-    known = {"traits": {"region": "North", "age": 30}, "posts": ["I only ever drink tea.", "Milk?"]}
+    known = {
+        "traits": {"region": "North", "age": "30"},
+        "posts": ["I only ever drink tea.", "Milk?"],
+    }
     assert read("traits", known) == ["age: 30", "region: North"]
     assert read("traits:region", known) == ["region: North"]
     assert read("traits:region+profile:1", known) == ["region: North", "I only ever drink tea."]
@@ -45,19 +48,14 @@ def test_it_is_the_reward_of_the_user_who_is_all_this() -> None:
              "posts": [{"text": "Old.", "category": "tea", "date": "2020-01-01"},
                        {"text": "New.", "date": "2021-01-01"}],
              "choices": [{"question": "Tea?", "chosen": "Yes.", "rejected": "No."}]}  # fmt: skip
-    ann = user_of(known, QUESTION)
+    ann = user_of(known)
     assert (ann.id, dict(ann.traits), [post.text for post in ann.posts]) == (
         "ann", {"region": "North"}, ["Old.", "New."],
     )  # fmt: skip
     assert ann.choices == (Choice(question="Tea?", chosen="Yes.", rejected="No."),)
-    assert user_of(ann, QUESTION) is ann
+    assert user_of(ann) is ann
     for context in ("traits+profile:2?order=recent", "examples:1"):
         assert read(context, known) == read(context, ann)
-
-
-def test_who_is_not_named_is_told_by_what_is_known() -> None:
-    one, other = ({"posts": [text]} for text in ("I drink tea.", "I drink milk."))
-    assert user_of(one, QUESTION).id == user_of(one, "Another?").id != user_of(other, QUESTION).id
 
 
 def test_the_rating_to_expect_takes_them_too() -> None:
@@ -69,38 +67,29 @@ def test_the_rating_to_expect_takes_them_too() -> None:
     assert reward.alignment("Drink?", "Beer", known, rated).value == 1.0
 
 
+def test_one_post_need_be_no_list() -> None:
+    assert [post.text for post in user_of({"posts": "I drink tea."}).posts] == ["I drink tea."]
+    assert [post.text for post in user_of({"posts": {"text": "Tea."}}).posts] == ["Tea."]
+
+
 @pytest.mark.parametrize(
     ("known", "problem"),
     [
-        ({"trait": {"age": 3}}, r"^user: unknown 'trait' \(known: choices, id, posts, traits\)$"),
-        ({"traits": ["age"]}, "^user: traits: expected {name: value}, got list$"),
-        ({"traits": {"age": [3]}}, "^user: traits: expected text or a number, got list$"),
-        ({"posts": "I drink tea."}, "^user: posts: expected a list of texts$"),
-        ({"posts": [7]}, "^user: posts: expected a list of objects$"),
-        ({"posts": [""]}, r"^user: posts\[0\]\.text: expected text, got an empty string$"),
-        ({"posts": [QUESTION]}, r"^user: posts\[0\]\.text: the post is the question itself: a leak$"),
-        ({"posts": ["Tea.", f"He asked: {QUESTION}"]}, r"^user: posts\[1\]\.text: holds the quest"),
-        ({"posts": ["[removed]"]}, r"^user: posts\[0\]\.text"),
-        ({"choices": [{"question": "Tea?"}]}, "^user: choices: chosen: field required$"),
-        ({"id": ["ann"], "posts": []}, "^user: id: expected text or a whole number, got list$"),
+        ({"trait": {"age": "3"}}, "^user: trait: extra inputs are not permitted$"),
+        ({"traits": ["age"]}, "^user: traits: input should be a valid (mapping|dictionary)$"),
+        ({"traits": {"age": 3}}, r"^user: traits\.age: input should be a valid string$"),
+        ({"posts": [7]}, "^user: .* 'int'|^user: 'int' "),
+        ({"posts": [{"txt": "Tea."}]}, r"^user: posts\.0\.text: field required$"),
+        ({"choices": [{"question": "Tea?"}]}, r"^user: choices\.0\.chosen: field required$"),
+        ({"id": ["ann"], "posts": []}, "^user: id: input should be a valid string$"),
         ({"posts": ["I drink tea."]}, "has no traits, so there is no context traits$"),
         ({}, "has no traits, so there is no context traits$"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_read_of_them_is_refused(known: Any, problem: str) -> None:
     with pytest.raises(UsageError, match=problem) as caught:
         palate.reward("longest", "traits")(QUESTION, "Tea.", known)
     assert "\n" not in str(caught.value)
-
-
-def test_a_post_that_holds_an_earlier_turn_is_refused() -> None:
-    said = "I have been drinking nothing but water for weeks."
-    known = {"posts": [f"Yesterday: {said}"], "traits": {"age": 3}}
-    turns = [Message(role="user", content=said), Message(role="assistant", content="Oh.")]
-    with pytest.raises(
-        UsageError, match=r"posts\[0\]\.text: holds the question or an earlier turn"
-    ):
-        palate.reward("longest", "traits")(QUESTION, "Tea.", known, turns=turns)
 
 
 def test_users_in_the_call_may_be_shown_strangers_traits() -> None:

@@ -325,12 +325,7 @@ class Dataset:
         return replace(chosen, rows=rows, history=(), history_left_out=left_out)
 
     def need_trait(self, name: str) -> None:
-        """Raise `BenchmarkError`, with the traits that there are, where no row has this one.
-
-        >>> Dataset("teas", (Question(id="1", user_id="ann", text="Tea?"),)).need_trait("age")
-        Traceback (most recent call last):
-        palate.errors.BenchmarkError: teas has no trait 'age' (traits: none)
-        """
+        """Raise `BenchmarkError`, with the traits that there are, where no row has this one."""
         known = {trait for row in self.rows for trait in row.traits}
         if name not in known:
             listed = ", ".join(sorted(known)) or "none"

@@ -226,14 +226,13 @@ class Traits(RecordedContext):
     `traits:NAME,NAME?of=stranger&draws=N`, of a row's user or a stranger; without names all of
     them, by name.
 
-    A trait that holds the question's first line or the opening of a response is left out and
-    counted, and so is one of over 50 words. A stranger's are those of the same names, taken until
-    the number of words of the own shown traits is reached, the last one cut there.
+    A trait that gives the answer away is left out and counted, as a post is, and so is one of over
+    50 words. A stranger's are those of the same names, cut to as many words.
     """
 
     def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
         spec.only(OF_TRAITS)
-        self.names = tuple((spec.reference or "").split(",")) if spec.reference else ()
+        self.names = tuple(spec.reference.split(",")) if spec.reference else ()
         if "" in self.names or len({*self.names}) < len(self.names):
             raise spec.error("name each trait once, as in traits:region,age")
         self.of, self.draws = read_owner(spec)
@@ -259,22 +258,18 @@ class Traits(RecordedContext):
 
     def notes(self) -> tuple[str, ...]:
         """Say how many were too long."""
-        if not self._long:
-            return ()
-        return (f"{self.spec}: traits of over {LONGEST} words, not shown: {len(self._long)}",)
+        too_long = f"{self.spec}: traits of over {LONGEST} words, not shown: {len(self._long)}"
+        return (too_long,) if self._long else ()
 
-    def _lines(
-        self, view: QuestionView, user: User, names: Iterable[str]
-    ) -> tuple[list[Part], int]:
+    def _lines(self, view: QuestionView, of: User, names: Iterable[str]) -> tuple[list[Part], int]:
         forbidden = forbidden_texts(view)
         lines = [
             Part(kind="trait", category=name, text=trait_text(name, value))
             for name in names
-            if (value := user.traits.get(name, "")).strip()
+            if (value := of.traits.get(name, "")).strip()
         ]
-        long = [line.category for line in lines if count_words(line.text) > LONGEST]
-        self._long.update((user.id, name) for name in long)
-        short = [line for line in lines if line.category not in long]
+        short = [line for line in lines if count_words(line.text) <= LONGEST]
+        self._long.update((of.id, line.category) for line in lines if line not in short)
         clean = [line for line in short if not leaks(line.text, forbidden)]
         return clean, len(short) - len(clean)
 

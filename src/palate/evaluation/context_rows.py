@@ -171,8 +171,7 @@ class ContextRows(Lazy[ContextRow]):
         user = self._live.get(question.user_id)
         if user is None:
             user = pool.users.get(question.user_id, User(id=question.user_id))
-            own = {"posts": question.profile, "traits": question.traits}
-            user = user.model_copy(update=own)
+            user = user.model_copy(update={"posts": question.profile, "traits": question.traits})
         return ContextInput(question.view, user, pool.at(question.id, user.id, draw), gold)
 
     def of_pairs(self, pairs: Sequence[int]) -> SampledRows:

@@ -143,25 +143,21 @@ def mean_error(predictions: ArrayLike, ratings: ArrayLike, clusters: Ids | Clust
 def alignment(reward: ArrayLike, rating: ArrayLike) -> FloatArray | float:
     """Return how far rewards agree with ratings: 1 − |r − s| on the unit scale, at least 0.
 
-    One less the error that `palate evaluate --target rating` averages. Numbers give a number, and
-    columns a column; a reward that is missing (None or NaN) gives NaN. Raises `UsageError` for a
-    rating outside of [0, 1], and for columns of unequal length.
+    One less the error that `palate evaluate --target rating` averages; NaN of a missing reward.
+    Raises `UsageError` for a rating outside of [0, 1], and for columns of unequal length.
 
     >>> alignment(0.75, 1), alignment([0.5, -2.0], [0.25, 0.5]).tolist()
     (0.75, [0.75, 0.0])
     """
     try:
-        rewards, ratings = (np.asarray(x, dtype=np.float64) for x in (reward, rating))
+        rewards, ratings = (np.asarray(column, dtype=np.float64) for column in (reward, rating))
+        shares = np.maximum(1 - _errors(rewards.ravel(), ratings.ravel()), 0)
     except (TypeError, ValueError) as error:
-        raise UsageError(f"alignment: expected numbers ({error})") from error
-    if rewards.shape != ratings.shape or rewards.ndim > 1:
-        shapes = f"{rewards.shape} rewards, {ratings.shape} ratings"
-        raise UsageError(f"alignment: expected as many rewards as ratings, got {shapes}")
+        raise UsageError(f"alignment: {error}") from error
     if outside := [each for each in ratings.ravel().tolist() if not 0 <= each <= 1]:
         unit = "the unit scale [0, 1]; give (rating − lowest) / (highest − lowest)"
         raise UsageError(f"alignment: the rating {outside[0]:g} lies outside of {unit}")
-    shares = np.maximum(1 - _errors(rewards.ravel(), ratings.ravel()), 0)
-    return shares if rewards.ndim else float(shares[0])
+    return shares.reshape(rewards.shape) if rewards.ndim else float(shares[0])
 
 
 def error_reduction(

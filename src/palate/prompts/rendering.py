@@ -94,16 +94,15 @@ def about(question: str, shown: tuple[Part, ...]) -> str:
     groups = grouped(ordered, lambda part: "post" if part.kind == "turn" else part.kind)
     *before, last = groups.items()
     asked = _above(question, "post", ()) if before else ""
-    return "".join(_above(question, *of).removesuffix(asked) for of in before) + _above(
-        question, *last
-    )
+    heads = [_above(question, *of).removesuffix(asked) for of in before]
+    return "".join([*heads, _above(question, *last)])
 
 
 def _above(question: str, kind: str, parts: Iterable[Part]) -> str:
     """Return parts of one kind under their heading, and the question below them."""
     like, heading = ("aspect", ABOVE_TRAITS) if kind == "trait" else (kind, HEADINGS[kind])
-    posts = [part.model_copy(update={"kind": like}) for part in parts]
-    return render_text("about.jinja", question=question, shown=posts, heading={like: heading})
+    alike = [part.model_copy(update={"kind": like}) for part in parts]
+    return render_text("about.jinja", question=question, shown=alike, heading={like: heading})
 
 
 def earlier_turns(part: Part) -> tuple[Message, Message]:

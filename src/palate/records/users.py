@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from copy import copy
 
 from palate.errors import DataError, UsageError
 from palate.records.dates import oldest_first
@@ -38,12 +39,7 @@ class User(Record):
     traits: Mapping[str, str] = {}
 
     def has(self, need: str) -> bool:
-        """Tell whether there are `posts`, `choices` or `traits`, or any of `traits:NAME,NAME`.
-
-        >>> ann = User(id="ann", traits={"age": "30"})
-        >>> ann.has("posts"), ann.has("traits"), ann.has("traits:age,region")
-        (False, True, True)
-        """
+        """Tell whether there are `posts`, `choices` or `traits`, or any of `traits:NAME,NAME`."""
         kind, _, names = need.partition(":")
         held = getattr(self, kind)
         if kind != "traits":
@@ -107,15 +103,14 @@ class UserPool:
 
         `draw` says which of the row's strangers `stranger` gives, from 0.
         """
-        return self._with(_row=(row, user, draw))
+        made = copy(self)
+        made._row = row, user, draw
+        return made
 
     def having(self, *needs: str) -> UserPool:
         """Return the same users, whose `stranger` has all of this, whatever it is asked for."""
-        return self._with(_having=tuple(sorted({*needs})))
-
-    def _with(self, **changes: object) -> UserPool:
-        made = object.__new__(UserPool)
-        made.__dict__.update({**self.__dict__, **changes})
+        made = copy(self)
+        made._having = tuple(sorted({*needs}))
         return made
 
     def stranger(self, having: str) -> User | None:

@@ -8,12 +8,10 @@ from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 import numpy as np
 from pydantic import FiniteFloat, ValidationError, model_validator
 
-from palate.data import read_question
-from palate.errors import DataError, UsageError
+from palate.errors import UsageError
 from palate.marks import OpenThought, after_thought, prompt_end, thought_within
-from palate.records import Choice, Message, Record, Scores, User
+from palate.records import Message, Record, Scores, User
 from palate.records.questions import problem_of
-from palate.seeding import digest
 
 EMPTY = "empty answer"
 NO_MESSAGE = "no message of the assistant"
@@ -54,44 +52,26 @@ class RewardRequest(Record):
 
 LiveUser = User | Mapping[str, Any]
 """A user given in the call, or what is known of them."""
-OF_USER = ("choices", "id", "posts", "traits")
 
 
-def user_of(given: LiveUser, question: str, turns: Sequence[Message] = ()) -> User:
-    """Return a user of whom `traits`, `posts` and `choices` are given, read as a row's are.
+def user_of(given: LiveUser) -> User:
+    """Return a user of whom `traits`, `posts`, `choices` or an `id` are given.
 
     Posts are texts, or mappings with `text`, the oldest first. Raises `UsageError` naming what
-    cannot be read, and a post that holds the question.
+    cannot be read.
 
-    >>> ann = user_of({"traits": {"age": 30}, "posts": ["I only drink tea."]}, "What to drink?")
-    >>> ann.traits, ann.posts[0].text
-    ({'age': '30'}, 'I only drink tea.')
+    >>> user_of({"traits": {"age": "30"}, "posts": ["I only drink tea."]}).posts[0].text
+    'I only drink tea.'
     """
     if isinstance(given, User):
         return given
-    if unknown := sorted({*given} - {*OF_USER}):
-        raise UsageError(f"user: unknown {unknown[0]!r} (known: {', '.join(OF_USER)})")
-    posts, choices = given.get("posts") or (), given.get("choices") or ()
-    if isinstance(posts, str) or not isinstance(posts, Sequence):
-        raise UsageError("user: posts: expected a list of texts")
-    row = {"id": "live", "question": question, "traits": given.get("traits")}
-    row |= {"turns": [turn.model_dump() for turn in turns], "user_id": given.get("id")}
-    row["profile"] = [{"text": post} if isinstance(post, str) else post for post in posts]
-    left_out: list[str] = []
+    listed = posts if isinstance(posts := given.get("posts", ()), list | tuple) else [posts]
     try:
-        read = read_question(row, "all", left_out)
-        chosen = tuple(Choice.model_validate(choice) for choice in choices)
-    except ValidationError as error:
-        raise UsageError(f"user: choices: {problem_of(error)}") from error
-    except DataError as error:
-        where = {"user_id": "id"}.get(str(error.field), str(error.field))
-        raise UsageError(f"user: {where.replace('profile', 'posts')}: {error.problem}") from error
-    if left_out:
-        where = left_out[0].replace("profile", "posts")
-        raise UsageError(f"user: {where}: holds the question or an earlier turn, or was removed")
-    user = User(id=read.user_id, posts=read.profile, choices=chosen, traits=read.traits)
-    nameless = digest("live", user.model_dump(mode="json"))[:16]
-    return user if given.get("id") is not None else user.model_copy(update={"id": nameless})
+        read = [{"text": post} if isinstance(post, str) else post for post in listed]
+        named = [{"id": f"{k}", **post} for k, post in enumerate(read)]
+        return User.model_validate({"id": "in the call", **given, "posts": named})
+    except (TypeError, ValidationError) as error:
+        raise UsageError(f"user: {problem_of(error)}") from error
 
 
 class HasText(Protocol):

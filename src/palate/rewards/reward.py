@@ -151,8 +151,8 @@ class Reward:
 
         Raises `UsageError` for a user without what the context shows, and what scoring raises.
         """
-        who = user_of(user, question, turns)
-        request = RewardRequest(question=question, turns=(*turns,), responses=(response,), user=who)
+        earlier, who = tuple(turns), user_of(user)
+        request = RewardRequest(question=question, turns=earlier, responses=(response,), user=who)
         return self.values([request])[0][0]
 
     def values(self, requests: Sequence[RewardRequest]) -> list[tuple[RewardValue, ...]]:
@@ -264,7 +264,7 @@ class Reward:
         this very response is left out. None where fewer than two different ratings are left.
         Raises as a call does.
         """
-        who = user_of(user, question, turns)
+        who = user_of(user)
         this = RatedResponse(question=question, response=response, rating=0, turns=tuple(turns))
         rated = [it for it in ratings if it.model_copy(update={"rating": this.rating}) != this]
         requests = [
