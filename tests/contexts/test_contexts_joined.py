@@ -30,7 +30,6 @@ from palate.prompts import pair_prompt, rating_prompt, render
 from palate.records import Choice, Post, PreferencePair, RubricAspect, Settings, User
 from palate.scorers import build_scorer
 from palate.session import default_session
-from palate.study.planning import StudyOptions, plan_study
 from palate.words import count_words
 
 TEXT = ("I like strong tea.", "Milk first.", "The boat leaks.")
@@ -328,20 +327,6 @@ def test_a_user_in_the_call_needs_one_of_the_parts() -> None:
     assert row.shown.lacking == ("profile",)
     with pytest.raises(UsageError, match="has no traits and no posts"):
         make_rows(data, context, seed=0, live=LiveUsers({"eve": User(id="eve")}))
-
-
-def test_a_study_asks_about_joined_contexts_and_names_the_one_stranger(tmp_path: Path) -> None:
-    data = made(*(pair(user, k) for user in USERS for k in range(3)))
-    contexts = ("traits+profile:1", "traits+profile:1?of=stranger")
-    options = StudyOptions(raters=2, per_pair=1, checks=0, contexts=contexts)
-    study = plan_study(data, options, tmp_path)
-    asked = [item for item in study.items.values() if item.asks == "prefers"]
-    assert len(asked) == 2 * len(data.rows)
-    assert all({part.kind for part in item.shown} == {"trait", "post"} for item in asked)
-    for item in asked:
-        own = {part.text.split()[-1].strip("()") for part in item.shown}
-        assert len(own) == 1, "all parts are of one person"
-    assert {len(item.users) for item in asked} == {1, 2}
 
 
 @pytest.mark.parametrize(

@@ -83,10 +83,7 @@ def prompt_hash(*templates: str) -> str:
 
 @lru_cache(maxsize=32)  # a slate's responses, and both orders of a judge, ask for the same
 def about(question: str, shown: tuple[Part, ...]) -> str:
-    """Return the question, headed by what is shown; the bare question if nothing is.
-
-    Parts of one kind stand together, the kinds in the order of their best ranked parts.
-    """
+    """Return the question, headed by what is shown, kind by kind; bare if nothing is."""
     if not shown:
         return fence(question)
     ordered = sorted(shown, key=lambda part: (part.rank, part.kind))
