@@ -148,6 +148,7 @@ def summary_of(
         leaks_dropped=int(rows.leaks_dropped.sum()),
         shortfall_words=int(rows.shortfall_words[~rows.no_stranger].sum()),
         searches_unmatched=int(rows.search_unmatched.sum()) or None,
+        lacking=rows.n_lacking or None,
         split_texts=int(first.split.sum()),
         notes=notes,
         noise=noise,

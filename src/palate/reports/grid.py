@@ -188,10 +188,13 @@ def _left_out(summaries: Sequence[Summary], names: ShortNames) -> Iterator[str]:
         if s.split_texts:
             yield f"{where}: in {s.split_texts} rows a long text was split for the embedder."
         posts = "strangers' posts" if s.context.startswith("profile") else "posts or past choices"
+        posts = "texts of users" if s.context.startswith("traits") or "+" in s.context else posts
         if s.leaks_dropped:
             yield f"{where}: {s.leaks_dropped} {posts} dropped: they held the answer."
         if s.shortfall_words:
             yield f"{where}: {posts} fall {s.shortfall_words:,} words short."
+        lacking = (s.lacking or {}).items()
+        yield from (f"{where}: {n:,} rows are shown no {kind}." for kind, n in lacking)
         if s.searches_unmatched:
             n = f"{s.searches_unmatched:,}"
             yield f"{where}: {n} searches without a word in common show the latest posts."

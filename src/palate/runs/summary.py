@@ -95,7 +95,7 @@ class Summary(WhereGiven):
     """One run in numbers; holds no time, path or version, so equal runs give equal bytes."""
 
     where_given: ClassVar[frozenset[str]] = frozenset(
-        {"noise", "searches_unmatched", "alarms", "members"}
+        {"noise", "searches_unmatched", "lacking", "alarms", "members"}
     )
 
     benchmark: str
@@ -142,6 +142,8 @@ class Summary(WhereGiven):
     shortfall_words: int = 0
     searches_unmatched: int | None = None
     """Searches that share no word with any text, so that the latest are shown; None for none."""
+    lacking: dict[str, int] | None = None
+    """Rows that are shown nothing of this kind, where a context joins several or shows traits."""
     split_texts: int = 0
     """Rows in which an embedder had to split a text."""
     notes: tuple[str, ...] = ()
