@@ -310,15 +310,15 @@ def _loss_of(made: TrainedModel) -> str:
     return f"; loss {made.losses[0]:.3f} → {sum(tail) / len(tail):.3f}" if tail else ""
 
 
-def _echo_pairs(made: TrainedModel, max_length: int) -> None:
+def _echo_pairs(trained: TrainedModel, max_length: int) -> None:
     typer.echo(
-        f"{_steps_of(made)}{made.n_pairs:,} pairs "
-        f"({made.n_too_long:,} over {max_length} tokens left out){_loss_of(made)}"
+        f"{_steps_of(trained)}{trained.n_pairs:,} pairs "
+        f"({trained.n_too_long:,} over {max_length} tokens left out){_loss_of(trained)}"
     )
-    if shown := made.shown:
+    if shown := trained.shown:
         typer.echo(
             f"shown: {', '.join(shown['contexts'])}, in {shown['rows_shown']:,} of "
-            f"{made.n_pairs:,} rows; {shown['opposite_votes']:,} opposite votes added; left out: "
+            f"{trained.n_pairs:,} rows; {shown['opposite_votes']:,} opposite votes; left out: "
             f"{shown['parts_cut']:,} parts that do not fit, {shown['leaks_dropped']:,} that hold "
             f"an answer, {shown['later_posts']:,} posts not dated before their row"
         )

@@ -183,19 +183,19 @@ def _train_on_pairs(
     how: Mapping[str, Any],
 ) -> TrainedModel:
     kind: Kind = "classifier" if trainer == "Reward" else "causal"
-    shown = task.shown or ShownRows(tuple(keep_users(task.pairs, task.leave_out)))
-    not_in = apart_from(task.options.get("disjoint_from", ()), shown.pairs)
+    training = task.shown or ShownRows(tuple(keep_users(task.pairs, task.leave_out)))
+    not_in = apart_from(task.options.get("disjoint_from", ()), training.pairs)
     with new_folder(task.output) as folder:
         base, facts = task.load(recipe, kind)
         limit = recipe.longest(base.model)
-        read = [_fit(example, encode, base.template, limit) for example in shown.examples]
+        read = [_fit(example, encode, base.template, limit) for example in training.examples]
         fitting = [it for it in read if it.row.width <= limit]
         n_too_long = len(read) - len(fitting)
         if not fitting:
             raise DataError(f"no pair to train on: each of {n_too_long} is over {limit} tokens")
         if trainer == "DPO" and "steps" not in task.options:  # one pass
             recipe = replace(recipe, steps=-(-len(fitting) // recipe.batch_pairs))
-        seen = shown.facts([it.parts for it in fitting], sum(it.cut for it in fitting))
+        seen = training.facts([it.parts for it in fitting], sum(it.cut for it in fitting))
         rows = [it.row for it in fitting]
         fitted = fit(trainer, base, rows, recipe, folder.parent / "trainer", **how)
         users = {it.pair.user_id for it in fitting}

@@ -1,4 +1,4 @@
-"""What is shown of the user in training: rows as evaluation's own reader gives them."""
+"""Rows of a training run with what is shown of their users, as evaluation's reader gives them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from palate.contexts.rows import ContextRows, make_rows
 from palate.errors import BenchmarkError, DataError, UsageError
 from palate.learning.encoding import keep_users
 from palate.records import Choice, Context, Part, PreferencePair, Question, Settings, choices_of
-from palate.records.arguments import listed
 from palate.seeding import unit
 from palate.session import Session
 
@@ -30,7 +29,7 @@ class ShownPair(NamedTuple):
 class ShownOptions(NamedTuple):
     """What is shown of users in training: `contexts=`, `shown_nothing=`, `opposite=`."""
 
-    contexts: Contexts = ()
+    contexts: tuple[str | Context, ...] = ()
     """Each pair stands once under each of them; none shows nothing."""
     nothing: float = 0.0
     """Share of the pairs that are shown nothing."""
@@ -83,7 +82,7 @@ class ShownRows:
             UsageError: for an oracle, and for two contexts of one name.
             BenchmarkError: where there is nothing to show, or no opposite vote.
         """
-        built = [build_context(text, session, settings) for text in listed(options.contexts)]
+        built = [build_context(text, session, settings) for text in options.contexts]
         for k, context in enumerate(built):
             if context.oracle:
                 raise UsageError(
@@ -158,11 +157,11 @@ class ChoicesBefore:
 
     def __call__(self, row: Question) -> tuple[Choice, ...]:
         """Return them, oldest first."""
-        own, asked = self._of_user.get(row.user_id, []), row.instant
-        if asked is not None and all(pair.instant is not None for pair in own):
-            own = [p for p in own if p.instant is not None and p.instant.is_before(asked)]
+        earlier, asked = self._of_user.get(row.user_id, []), row.instant
+        if asked is not None and all(pair.instant is not None for pair in earlier):
+            earlier = [p for p in earlier if p.instant is not None and p.instant.is_before(asked)]
         else:
-            own = own[: [pair.id for pair in own].index(row.id)]
+            earlier = earlier[: [pair.id for pair in earlier].index(row.id)]
         votes = EvaluatedVotes([row])
-        untold = [pair for pair in own if not votes.told_by(pair)]
+        untold = [pair for pair in earlier if not votes.told_by(pair)]
         return tuple(choices_of(untold).get(row.user_id, ()))

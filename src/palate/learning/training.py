@@ -76,17 +76,17 @@ learning_rate, warmup, max_length, rank, disjoint_from)
     if (base is None) != (recipe is None) or (base is not None and embedders):
         wanted = "its embedders" if recipe is None else "the model it starts from (base)"
         raise UsageError(f"{method}: name {wanted}, and nothing else that reads responses")
-    shown = ShownOptions(contexts, shown_nothing, opposite)
-    shown.check(method, _readers)
+    reading = ShownOptions(tuple(listed(contexts)), shown_nothing, opposite)
+    reading.check(method, _readers)
     rows = rows_to_learn(data, split)
     left_out = _left_out(rows, leave_out, held_out_users, settings.seed)
     if recipe is not None and base is not None:
         reference = Reference.parse(base)
         task = BaseTask(rows.pairs, reference, target, left_out, options, settings, progress)
-        if contexts:
+        if reading.contexts:
             session = session or default_session()
-            read = ShownRows.of(rows, left_out, shown, session, settings)
-            task = replace(task, shown=read)
+            shown = ShownRows.of(rows, left_out, reading, session, settings)
+            task = replace(task, shown=shown)
         return recipe.train(task)
     learnt = (pair for pair in rows.pairs if pair.user_id not in left_out)
     with new_folder(target) as folder:
