@@ -30,7 +30,7 @@ def test_a_value_enters_no_file_thrice_and_turns_back_three_times_at_most(
 def test_a_walk_follows_a_value_under_other_names() -> None:
     route = walk("evaluate", "benchmark")
     assert {"benchmark", "pairs", "dataset"} <= set(route.names)
-    assert "palate.evaluation.context_rows" in route.stays
+    assert "palate.contexts.rows" in route.stays
 
 
 def test_a_function_or_a_name_that_is_not_there_is_refused() -> None:

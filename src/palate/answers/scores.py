@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from palate.answers.drawing import refuse_draws
 from palate.answers.samples import Samples
 from palate.benchmarks import Dataset
+from palate.contexts.rows import ContextRows
 from palate.errors import UsageError
 from palate.evaluation import (
     BoundScorer,
@@ -33,7 +34,6 @@ from palate.evaluation import (
     unscored_reason,
     with_rows,
 )
-from palate.evaluation.context_rows import ContextRows
 from palate.execution import Results
 from palate.records import Judgement, Record, Scorer, Scores, Slate, each_result, info_of
 from palate.runs import RecordResult, TextHash, VerdictRow

@@ -20,7 +20,7 @@ from palate.benchmarks.dataset import Dataset, as_mirrored
 from palate.benchmarks.votes import vote_of
 from palate.errors import BenchmarkError, DataError, UsageError
 from palate.records import PreferencePair, Question, normal_form, read_date
-from palate.seeding import rng
+from palate.seeding import rng, shuffled
 
 
 def couple_votes(pairs: Dataset, seed: int = 0) -> dict[str, str]:
@@ -52,6 +52,22 @@ def couple_votes(pairs: Dataset, seed: int = 0) -> dict[str, str]:
             mirror_row[one_way[i].id] = other_way[j].id
             mirror_row[other_way[j].id] = one_way[i].id
     return mirror_row
+
+
+def opposite_votes(pairs: Dataset, seed: int = 0) -> dict[str, str]:
+    """Return, for each pair (id) that somebody else voted on oppositely, one such vote's id.
+
+    It is the other row of the pair's couple; of a vote that no couple is left for, one is drawn.
+    """
+    opposite, votes = couple_votes(pairs, seed), defaultdict[Hashable, list[PreferencePair]](list)
+    for pair in pairs.pairs:
+        votes[pair.subset, *vote_of(pair)[1:], normal_form(pair.chosen)].append(pair)
+    for pair in pairs.pairs:
+        others = votes.get((pair.subset, *vote_of(pair)[1:], normal_form(pair.rejected)), ())
+        ids = sorted(other.id for other in others if other.user_id != pair.user_id)
+        if ids and pair.id not in opposite:
+            opposite[pair.id] = shuffled(ids, "opposite", seed, pair.id)[0]
+    return opposite
 
 
 def mirrors(pairs: Dataset, seed: int = 0) -> Dataset:

@@ -32,6 +32,7 @@ from palate.engines import RequestFile
 from palate.errors import BenchmarkError, EndpointError, UnscoredError, UsageError
 from palate.evaluation import RecomputeOptions, Work, adapt_to, make_rows, user_keys_fn, with_shots
 from palate.execution import SHARDS
+from palate.learning import refuse_trained
 from palate.records import Settings, Slate, info_of
 from palate.reports import (
     Form,
@@ -82,12 +83,16 @@ def evaluate(
     computing: ComputingTwice,
     drawn: Shots,
     reported: Reported,
+    disjoint_from: list[str] = flags.data(
+        [], "What models were trained on: no user of it may be here; or a .txt of users; repeat."
+    ),
     dry_run: bool = flags.output(False, "Print plan and first prompt, run nothing."),
 ) -> None:
     """Evaluate scorers, each shown what the contexts choose of the user.
 
     Repeat -b, -s and -c for a grid. What is finished is not computed again. Without -c, users with
-    posts are shown nothing, five posts of theirs, and as many words of a stranger.
+    posts are shown nothing, five posts of theirs, and as many words of a stranger; a model that was
+    trained under contexts takes those.
     """
     by, rated = reported.by, reported.target is flags.Target.RATING
     settings, shard, requests = computing.settings(), computing.part(), computing.request_file()
@@ -96,6 +101,7 @@ def evaluate(
     pair_sets = loading.load_all(benchmark, computing.seed)
     for pairs in pair_sets:
         _say_what_was_left_out(pairs)
+        refuse_trained(disjoint_from, pairs)
     for pairs in pair_sets:
         for grouping in by:
             check_by(grouping, pairs)

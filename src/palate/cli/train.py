@@ -12,7 +12,7 @@ import typer
 from palate.benchmarks import Dataset, load_benchmark, within
 from palate.cli import options as flags
 from palate.cli.console import bars, err, show_result
-from palate.cli.declare import argument, option
+from palate.cli.declare import argument, named, option
 from palate.cli.options import DatedReading, Devices
 from palate.errors import UsageError
 from palate.learning import P_DPO, USERS, PreferenceOptions, TrainedModel, rows_to_learn, train
@@ -85,6 +85,18 @@ class UntrainedUsers(LeftOut):
 
 
 @dataclass(frozen=True)
+class ShownUsers(UntrainedUsers):
+    """Who is trained on, and what the model is shown of them."""
+
+    contexts: list[str] = named("palate.contexts", [], "What is shown of the user; repeat.")
+    shown_nothing: float = option(0.0, "Share of the rows that are shown nothing.")
+    opposite: bool = option(False, "With each vote an opposite one of another user.")
+
+
+NOT_SHOWN = named("palate.contexts", [], "Refused: nothing is shown of the user.", hidden=True)
+
+
+@dataclass(frozen=True)
 class RecipeOptions:
     """How a language model is trained."""
 
@@ -95,7 +107,29 @@ class RecipeOptions:
 
 
 @dataclass(frozen=True)
-class TokenRewardRecipe:
+class ApartFrom:
+    """Whose people are not trained on."""
+
+    disjoint_from: list[str] = option(
+        [], "Benchmark none of whose people may be trained on; may be repeated."
+    )
+
+
+@dataclass(frozen=True)
+class ClassifierRecipe(ApartFrom):
+    """How a classifier is trained."""
+
+    steps: int = option(60, STEPS)
+    batch_pairs: int = option(8, "Pairs a step.")
+    max_length: int = option(1024, "Longest conversation in tokens.")
+    learning_rate: float | None = option(
+        None, "Peak of the schedule.", show_default="5e-05; 0.0005 of adapters"
+    )
+    rank: int | None = option(None, RANK, "--lora-rank", show_default="all weights are trained")
+
+
+@dataclass(frozen=True)
+class TokenRewardRecipe(ApartFrom):
     """How a reward for every token is trained."""
 
     steps: int | None = option(None, STEPS, show_default="one pass over the pairs")
@@ -103,11 +137,11 @@ class TokenRewardRecipe:
     learning_rate: float = option(5e-4, "Peak of the schedule.")
     max_length: int = option(1024, "Longest conversation in tokens.")
     beta: float = option(0.05, "What the sum of log-probabilities counts.")
-    rank: int = option(8, RANK)
+    rank: int = option(8, RANK, "--lora-rank", "--rank")
 
 
 @dataclass(frozen=True)
-class PlannerRecipe(RecipeOptions):
+class PlannerRecipe(ApartFrom, RecipeOptions):
     """How a planner is trained."""
 
     steps: int = option(200, STEPS)
@@ -135,7 +169,12 @@ class PolicyRecipe(RecipeOptions):
 
 
 def train_a_classifier(
-    *, model: TunedModel, recipe: RecipeOptions, rows: RowsToRead, users: LeftOut, devices: Devices
+    *,
+    model: TunedModel,
+    recipe: ClassifierRecipe,
+    rows: RowsToRead,
+    users: ShownUsers,
+    devices: Devices,
 ) -> None:
     """Train a Bradley–Terry reward model with a classification head through TRL."""
     trained = _learn("classifier", model, rows, users, devices, vars(recipe))
@@ -148,12 +187,11 @@ def train_token_rewards(
     model: TunedModel,
     recipe: TokenRewardRecipe,
     rows: RowsToRead,
-    users: LeftOut,
+    users: ShownUsers,
     devices: Devices,
 ) -> None:
     """Train a reward for every token (GenARM) through TRL."""
-    options = {name: value for name, value in vars(recipe).items() if value is not None}
-    trained = _learn("autoregressive", model, rows, users, devices, options)
+    trained = _learn("autoregressive", model, rows, users, devices, vars(recipe))
     _echo_pairs(trained, recipe.max_length)
     spec = f"autoregressive:{_as_reference(trained.folder)}?beta={recipe.beta:g}"
     typer.echo(f'evaluate it with: palate evaluate -s "{spec}" …')
@@ -162,17 +200,14 @@ def train_token_rewards(
 def train_a_planner(
     *,
     model: NewPlanner,
-    disjoint_from: list[str] = option(
-        [], "Benchmark none of whose people may be trained on; may be repeated."
-    ),
     recipe: PlannerRecipe,
     rows: RowsToRead,
     users: LeftOut,
+    contexts: list[str] = NOT_SHOWN,
     devices: Devices,
 ) -> None:
     """Train a planner: from question and profile to what this user expects of an answer."""
-    options = {**vars(recipe), "disjoint_from": disjoint_from}
-    trained = _learn("planner", model, rows, users, devices, options)
+    trained = _learn("planner", model, rows, users, devices, vars(recipe), contexts=contexts)
     typer.echo(
         f"{_steps_of(trained)}{trained.n_pairs:,} rows ({trained.n_without:,} without aspects or "
         f"profile and {trained.n_too_long:,} over {recipe.max_length} tokens left out)"
@@ -187,10 +222,11 @@ def train_policy(
     users: UntrainedUsers,
     recipe: PolicyRecipe,
     rows: RowsToRead,
+    contexts: list[str] = NOT_SHOWN,
     devices: Devices,
 ) -> None:
     """Train a language model with soft tokens per user (P-DPO), a reward for every token."""
-    trained = _learn(P_DPO, model, rows, users, devices, vars(recipe))
+    trained = _learn(P_DPO, model, rows, users, devices, vars(recipe), contexts=contexts)
     typer.echo(
         f"{_steps_of(trained)}{_choices_of(trained)}"
         + (f" ({trained.n_too_long:,} choices too long)" if trained.n_too_long else "")
@@ -212,10 +248,11 @@ def trainer(method: str) -> Callable[..., None]:
         given: list[str] = option([], "Option of the method, name=value.", "--set"),
         users: UntrainedUsers,
         rows: RowsToRead,
+        contexts: list[str] = NOT_SHOWN,
         devices: Devices,
     ) -> None:
-        options = dict(map(_read, given))
-        trained = _learn(method, model, rows, users, devices, options, embedders=embedder)
+        options, how = dict(map(_read, given)), {"embedders": embedder, "contexts": contexts}
+        trained = _learn(method, model, rows, users, devices, options, **how)
         typer.echo(f"{model.output}: {method} from {_choices_of(trained)}")
         chosen = ", ".join(f"{name} {value}" for name, value in trained.options.items())
         typer.echo(f"options: {chosen}" if chosen else "no options")
@@ -245,6 +282,7 @@ def _learn(
 ) -> TrainedModel:
     """Train a method under a bar; `how` is what else `palate.train` takes."""
     settings, pairs = devices.settings(), rows.load(model.data)
+    options = {name: value for name, value in options.items() if value is not None}
     how |= vars(users) | ({"base": model.base} if isinstance(model, TunedModel) else {})
     how |= {"options": options, "split": rows.split, "settings": settings}
     with bars(default_session().ledger.progress) as shown:
@@ -272,11 +310,18 @@ def _loss_of(made: TrainedModel) -> str:
     return f"; loss {made.losses[0]:.3f} → {sum(tail) / len(tail):.3f}" if tail else ""
 
 
-def _echo_pairs(made: TrainedModel, max_length: int) -> None:
+def _echo_pairs(trained: TrainedModel, max_length: int) -> None:
     typer.echo(
-        f"{_steps_of(made)}{made.n_pairs:,} pairs "
-        f"({made.n_too_long:,} over {max_length} tokens left out){_loss_of(made)}"
+        f"{_steps_of(trained)}{trained.n_pairs:,} pairs "
+        f"({trained.n_too_long:,} over {max_length} tokens left out){_loss_of(trained)}"
     )
+    if shown := trained.shown:
+        typer.echo(
+            f"shown: {', '.join(shown['contexts'])}, in {shown['rows_shown']:,} of "
+            f"{trained.n_pairs:,} rows; {shown['opposite_votes']:,} opposite votes; left out: "
+            f"{shown['parts_cut']:,} parts that do not fit, {shown['leaks_dropped']:,} that hold "
+            f"an answer, {shown['later_posts']:,} posts not dated before their row"
+        )
 
 
 def _as_reference(folder: Path) -> str:

@@ -69,7 +69,7 @@ def evaluate(
 
     One of each is a `Run`, anything else a `Grid` with what the contexts gain. Without `contexts`,
     users with posts are shown nothing, five posts of theirs and as many words of a stranger; a
-    personal scorer is shown nothing.
+    personal scorer is shown nothing, and a model that was trained under contexts takes those.
 
     Data are a name, a path, a `Dataset`, a declared `Benchmark`, or rows as `Dataset.of` takes
     them. A scorer is a spec, an object, or a function of (question, response, user), where `user`

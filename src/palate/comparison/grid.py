@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 
 from palate.benchmarks import Dataset, need_pairs
 from palate.comparison.gains import gains_of
-from palate.contexts import refuse_other_draws
+from palate.contexts import refuse_other_draws, with_controls
 from palate.engines import RequestFile
 from palate.errors import EndpointError, UsageError
 from palate.evaluation import (
@@ -145,7 +145,7 @@ def plan_grid(
         planned.add(spec_of(scorer, text))
         for pairs in benchmarks:
             need_choices(scorer, pairs, text)
-            wanted = distinct if contexts is not None else _usual(scorer, text, pairs, distinct)
+            wanted = distinct if contexts is not None else _usual(text, pairs, distinct, work)
             cells += [_cell(pairs, text, scorer, c, rate_undecided) for c in wanted]
     if cells and all(cell.not_applicable for cell in cells):
         raise UsageError(
@@ -154,10 +154,11 @@ def plan_grid(
     return cells
 
 
-def _usual(
-    scorer: Scorer | Judge, text: str, pairs: Dataset, posts: Sequence[Context]
-) -> list[Context]:
-    """Return the contexts of a scorer for which none is named."""
+def _usual(text: str, pairs: Dataset, posts: Sequence[Context], work: Work) -> list[Context]:
+    """Return the contexts of a scorer for which none is named: those it was trained under first."""
+    scorer = work.scorer(text)
+    if trained := info_of(scorer, text).contexts:
+        return [*map(work.context, with_controls(trained, work.session, work.settings))]
     if isinstance(scorer, HasStates) or not any(row.profile for row in pairs.rows):
         posts = [context for context in posts if context.empty]
     usual = [c for c in posts if not not_applicable(info_of(scorer, text), c)]

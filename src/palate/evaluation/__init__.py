@@ -1,6 +1,6 @@
 """Evaluate a scorer: rows → slates → scores → verdicts → a run."""
 
-from palate.evaluation.context_rows import (
+from palate.contexts.rows import (
     ContextRow,
     ContextRows,
     LiveUsers,

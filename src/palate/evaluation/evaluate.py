@@ -19,9 +19,9 @@ import numpy as np
 
 from palate.benchmarks import Dataset
 from palate.contexts import shows
+from palate.contexts.rows import NOBODY_LIVE, ContextRows
 from palate.engines import is_out_of_memory
 from palate.errors import RunError, UsageError
-from palate.evaluation.context_rows import NOBODY_LIVE, ContextRows
 from palate.evaluation.job import BoundScorer, Computation, journal_in, lost_rows
 from palate.evaluation.states import state_scales, with_states_of
 from palate.evaluation.summary import members_of, summarise, undecided_rows, verdict_rows

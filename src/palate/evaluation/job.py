@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from palate.benchmarks import Dataset
-from palate.contexts import shows
+from palate.contexts import shows, strangers_of
+from palate.contexts.rows import ContextRows, SampledRows, make_rows
 from palate.errors import EndpointError, UsageError
-from palate.evaluation.context_rows import ContextRows, SampledRows, make_rows
 from palate.evaluation.states import need_choices, user_keys_fn
 from palate.evaluation.work import Work
 from palate.execution import (
@@ -26,7 +26,6 @@ from palate.execution import (
     Pass,
     ResultIndex,
     Results,
-    RowSource,
     ScorerJob,
     WorkPlan,
     WorkPlanner,
@@ -38,6 +37,7 @@ from palate.records import (
     Judge,
     Judgement,
     Progress,
+    RowSource,
     Scorer,
     ScorerInfo,
     Scores,
@@ -136,7 +136,17 @@ class BoundScorer:
         """What a reader of the report must know of the scorer and the context."""
         parts = (self.scorer, self.context)
         notes = [note for part in parts for note in getattr(part, "notes", tuple)()]
-        return (*self.info.notes, *notes, *self._stateless())
+        if later := self.rows.later_posts:
+            notes.append(f"{later:,} posts that are not dated before their row are not shown")
+        return (*self.info.notes, *notes, *self._untrained(), *self._stateless())
+
+    def _untrained(self) -> tuple[str, ...]:
+        """Say so where the scorer was trained under other contexts than this."""
+        spec, trained = self.context.spec, self.info.contexts
+        known = spec in trained or any(strangers_of(own, [spec]) for own in trained)
+        if not trained or known or self.context.empty:
+            return ()
+        return (f"{self.spec} was trained under {' and '.join(trained)}, and not under {spec}",)
 
     def _stateless(self) -> tuple[str, ...]:
         """Say how many users a personal scorer has no state of, where it reads their own."""

@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate.benchmarks import Dataset, EvaluatedVotes
-from palate.errors import BenchmarkError, UsageError
-from palate.evaluation.context_rows import (
+from palate.contexts.rows import (
     ContextRows,
     UserKeys,
     UserKeysFn,
     no_user_keys,
     own_user_keys,
 )
+from palate.errors import BenchmarkError, UsageError
 from palate.records import (
     Choice,
     Judge,

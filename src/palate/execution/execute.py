@@ -15,10 +15,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate.errors import PalateError, UsageError
-from palate.execution.plan import PREFIX, RowSource, WorkPlan, shown_characters
+from palate.execution.plan import PREFIX, WorkPlan, shown_characters
 from palate.execution.results import ResultIndex, Results
 from palate.execution.runner import Batch, Runner, ScorerJob
-from palate.records import Encoded, Judge, Judgement, Prepared, Scorer, Scores, info_of, prepare
+from palate.records import (
+    Encoded,
+    Judge,
+    Judgement,
+    Prepared,
+    RowSource,
+    Scorer,
+    Scores,
+    info_of,
+    prepare,
+)
 from palate.runs import Journal, Line
 from palate.seeding import digest
 

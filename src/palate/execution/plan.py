@@ -12,12 +12,11 @@ import hashlib
 from array import array
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from palate.records import Judge, Prepared, Scorer, ScorerInfo, Slate, prepare
+from palate.records import Judge, Prepared, RowSource, Scorer, ScorerInfo, Slate, prepare
 from palate.seeding import canonical_json, digest
 
 Ints = NDArray[np.int32]
@@ -30,25 +29,6 @@ PREFIX = 16
 KEPT_BYTES = 128 * 2**20
 """Slates and their tokens kept from planning to computing, so that runs of ordinary size build and
 tokenise nothing twice."""
-
-
-class RowSource(Protocol):
-    """The rows to score: each a slate of any number of candidates, built when asked for."""
-
-    def __len__(self) -> int:
-        """Return the number of rows."""
-
-    def prepare(self) -> None:
-        """Do at once what would be costly row by row."""
-
-    def id(self, row: int) -> str:
-        """Return the row's id."""
-
-    def slate(self, row: int) -> Slate:
-        """Return the row's slate; the same at every call."""
-
-    def candidates(self, row: int) -> tuple[str, ...]:
-        """Return the slate's candidates."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,8 +9,8 @@ from palate.engines import ChatTemplate, Encoded
 from palate.errors import DataError
 from palate.learning.states import History
 from palate.models import import_torch
-from palate.prompts import render
-from palate.records import Choice, PreferencePair
+from palate.prompts import read_candidates
+from palate.records import Choice, Part, PreferencePair, Slate
 from palate.seeding import shuffled
 
 IGNORED = -100
@@ -108,19 +108,23 @@ def keep_users(pairs: Sequence[PreferencePair], leave_out: Collection[str]) -> l
     return allowed
 
 
-def encode_pair(pair: PreferencePair, template: ChatTemplate) -> TokenPair:
-    """Return both conversations exactly as palate's scorers encode them, with nothing shown."""
-    question = render(pair.messages)
-    return TokenPair(
-        template.conversation(question, pair.chosen), template.conversation(question, pair.rejected)
-    )
+def encode_pair(
+    pair: PreferencePair, template: ChatTemplate, shown: tuple[Part, ...] = ()
+) -> TokenPair:
+    """Return both conversations exactly as palate's scorers encode them."""
+    return TokenPair(*read_candidates(_slate(pair, shown), template.conversation))
 
 
-def encode_choice(choice: Choice | PreferencePair, template: ChatTemplate) -> EncodedChoice:
-    """Return both conversations as the scorers read them, with nothing shown."""
-    question = render(choice.messages)
-    sides = (template.closed(question, text) for text in (choice.chosen, choice.rejected))
-    return EncodedChoice(*sides)
+def encode_choice(
+    choice: Choice | PreferencePair, template: ChatTemplate, shown: tuple[Part, ...] = ()
+) -> EncodedChoice:
+    """Return both conversations, end of turn included, as the scorers read them."""
+    return EncodedChoice(*read_candidates(_slate(choice, shown), template.closed))
+
+
+def _slate(choice: Choice | PreferencePair, shown: tuple[Part, ...]) -> Slate:
+    texts = choice.chosen, choice.rejected
+    return Slate(question=choice.messages, shown=shown, candidates=texts)
 
 
 def encode_choices(

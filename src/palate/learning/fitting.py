@@ -19,6 +19,7 @@ from palate.records import Progress, Settings
 
 Kind = Literal["classifier", "causal"]
 KINDS: dict[Kind, str] = {"classifier": "a classifier", "causal": "a language model"}
+TASKS = {"Reward": "SEQ_CLS"}
 AT_ONCE = 8
 """Most pairs of one pass where a step's gradient is the mean of several passes."""
 FACTS = ("steps", "seed", "batch_pairs", "learning_rate", "warmup", "max_length", "dtype")
@@ -93,14 +94,14 @@ class Lora:
         )
         refuse("lora", self, checks)
 
-    def config(self, peft: Any) -> Any:
-        """Return the adapters as PEFT wants them."""
+    def config(self, peft: Any, kind: str = "CAUSAL_LM") -> Any:
+        """Return the adapters as PEFT wants them; a new head of a classifier is trained whole."""
         return peft.LoraConfig(
             r=self.rank,
             lora_alpha=self.alpha,
             lora_dropout=self.dropout,
             target_modules="all-linear",
-            task_type="CAUSAL_LM",
+            task_type=kind,
         )
 
 
@@ -154,7 +155,7 @@ def fit(
         args=arguments,
         train_dataset=datasets.Dataset.from_list([row.columns for rows in batches for row in rows]),
         processing_class=base.tokenizer,
-        peft_config=None if lora is None else lora.config(peft),
+        peft_config=None if lora is None else lora.config(peft, TASKS.get(kind, "CAUSAL_LM")),
         **more,
     )
     losses = run(trainer, recipe)

@@ -5,17 +5,16 @@ The rubrics are a benchmark's gold, so people whom a benchmark evaluates are ref
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 
-from palate.benchmarks import Dataset, dataset_of
 from palate.contexts import build_context
 from palate.data import content_hash
 from palate.engines import ChatTemplate, Encoded
 from palate.errors import DataError
 from palate.learning.encoding import TrainingExample, keep_users
 from palate.learning.fitting import fit
+from palate.learning.overlap import apart_from
 from palate.learning.recipes import (
     STEPS,
     BaseMethod,
@@ -26,7 +25,7 @@ from palate.learning.recipes import (
     trained_model,
 )
 from palate.prompts import as_text, fitting_parts, plan_prompt, plan_text, prompt_hash
-from palate.records import Context, Part, PreferencePair, User, UserPool, normal_form, question_key
+from palate.records import Context, Part, PreferencePair, User, UserPool
 from palate.session import Session
 
 
@@ -47,14 +46,7 @@ def train_planner(task: BaseTask) -> TrainedModel:
     Raises as `train_classifier`, and `DataError` where people of `disjoint_from` are trained on.
     """
     allowed = keep_users(task.pairs, task.leave_out)
-    named = task.options.get("disjoint_from", ())
-    listed = [named] if isinstance(named, str | Path | Dataset) else named
-    disjoint_from = {
-        data.name if isinstance(data, Dataset) else str(data): dataset_of(data).pairs
-        for data in listed
-    }
-    for name, evaluated in disjoint_from.items():
-        refuse_overlap(allowed, evaluated, name)
+    not_in = apart_from(task.options.get("disjoint_from", ()), allowed)
     recipe, lora = task.recipe(steps=200, warmup=0.125, max_length=2048), task.lora(16, scale=1)
     profile = build_context(f"profile:{task.options.get('posts', 10)}", Session())
     usable = [pair for pair in allowed if pair.gold.aspects and pair.profile]
@@ -80,7 +72,7 @@ def train_planner(task: BaseTask) -> TrainedModel:
             "data": content_hash(pair for pair, _ in fitting),
             "n_pairs": trained.n_pairs,
             "n_users_left_out": trained.n_users_left_out,
-            "not_in": {name: content_hash(evaluated) for name, evaluated in disjoint_from.items()},
+            "not_in": not_in,
             "reads": profile.spec,
             "prompt": prompt_hash("plan.jinja", "about.jinja"),
             "lora": asdict(lora),
@@ -108,53 +100,6 @@ def encode_plan(
         return None
     encoded = closed(parts)
     return TrainingExample(tuple(encoded.ids), encoded.start)
-
-
-def refuse_overlap(
-    pairs: Iterable[PreferencePair], benchmark: Iterable[PreferencePair], name: str
-) -> None:
-    """Raise `DataError` at the first training row of somebody whom the benchmark evaluates.
-
-    That is: one of its user ids, one of its questions with a post of the same profile (or none on
-    either side), or one of its whole profiles. Ids differ between releases of one data set; what
-    people wrote does not.
-    """
-    users: dict[str, str] = {}
-    profiles: dict[frozenset[str], str] = {}
-    by_question: dict[str, list[tuple[frozenset[str], str]]] = {}
-    for pair in benchmark:
-        posts = _posts(pair)
-        users.setdefault(pair.user_id, pair.id)
-        profiles.setdefault(posts, pair.id)
-        by_question.setdefault(_question(pair), []).append((posts, pair.id))
-    for pair in pairs:
-        posts = _posts(pair)
-        if pair.user_id in users:
-            _refuse(pair, name, users[pair.user_id], f"user {pair.user_id!r}")
-        for theirs, other in by_question.get(_question(pair), ()):
-            if posts & theirs or not (posts or theirs):
-                _refuse(pair, name, other, "its question, asked by somebody of the same profile,")
-        if posts and posts in profiles:
-            _refuse(pair, name, profiles[posts], "its whole profile")
-
-
-def _refuse(pair: PreferencePair, name: str, other: str, what: str) -> None:
-    raise DataError(
-        f"training row {pair.id!r}: {what} is in {name} too (row {other!r}); train on people that "
-        "the benchmark does not evaluate"
-    )
-
-
-def _posts(pair: PreferencePair) -> frozenset[str]:
-    return frozenset(_plain(post.text) for post in pair.profile)
-
-
-def _question(pair: PreferencePair) -> str:
-    return question_key(pair.turns, pair.text, _plain)
-
-
-def _plain(text: str) -> str:
-    return normal_form(text).lower()
 
 
 PLANNER = BaseMethod((*STEPS, "rank", "posts", "disjoint_from"), train_planner)

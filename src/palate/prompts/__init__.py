@@ -20,6 +20,7 @@ from palate.prompts.rendering import (
     fence,
     fitting_parts,
     prompt_hash,
+    read_candidates,
     render,
 )
 from palate.prompts.writing import (

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable
 from functools import cache, lru_cache
 from importlib.resources import files
+from typing import TypeVar
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
@@ -18,6 +19,7 @@ from palate.records.arguments import grouped
 from palate.seeding import digest
 
 Messages = tuple[Message, ...]
+T = TypeVar("T")
 HEADINGS = {
     "post": "What the person who asks wrote earlier:",
     "example": "What the person who asks chose earlier:",
@@ -142,6 +144,12 @@ def render(question: Messages, parts: tuple[Part, ...] = ()) -> Messages:
     if quoted := tuple(part for part in parts if part.kind != "turn"):
         turns[-1] = Message(role=turns[-1].role, content=about(turns[-1].content, quoted))
     return tuple(turns)
+
+
+def read_candidates(slate: Slate, read: Callable[[Messages, str], T]) -> list[T]:
+    """Return what `read` makes of each candidate behind what is shown and the question."""
+    messages = render(slate.question, slate.shown)
+    return [read(messages, text) for text in slate.candidates]
 
 
 def as_text(question: Messages) -> str:

@@ -11,6 +11,7 @@ from palate.records.protocols import (
     Lazy,
     Prepared,
     Progress,
+    RowSource,
     Scorer,
     ScorerInfo,
     Settings,

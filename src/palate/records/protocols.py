@@ -131,10 +131,31 @@ class ScorerInfo(Record):
     stores the share that the chosen response won, and no margin."""
     protocol: Literal["palate", "paper"] = "palate"
     """`paper`: the rules of Personalized RewardBench's released scripts (ties lose, no profile)."""
+    contexts: tuple[str, ...] = ()
+    """What it was shown of users in training; without `-c` it is evaluated under these."""
     notes: tuple[str, ...] = ()
     """What a reader of the report must know, such as which token a head reads."""
     details: dict[str, Any] = {}
     """What goes into the manifest: model hash, dtype, device, prompt hash."""
+
+
+class RowSource(Protocol):
+    """The rows to score: each a slate of any number of candidates, built when asked for."""
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+
+    def prepare(self) -> None:
+        """Do at once what would be costly row by row."""
+
+    def id(self, row: int) -> str:
+        """Return the row's id."""
+
+    def slate(self, row: int) -> Slate:
+        """Return the row's slate; the same at every call."""
+
+    def candidates(self, row: int) -> tuple[str, ...]:
+        """Return the slate's candidates."""
 
 
 @runtime_checkable

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from palate.engines import TokenSpan
 from palate.errors import ModelError
 from palate.guidance import PrefixGuide
-from palate.prompts import prompt_hash, render
+from palate.prompts import prompt_hash, read_candidates
 from palate.records import Message, Prepared, Scores, Settings, Slate, prepared_slates, unpacked
 from palate.scorers.guiding import StateGuide
 from palate.scorers.local_text import LocalText
@@ -149,9 +149,7 @@ class Classifier:
 
     def prompts(self, slate: Slate) -> list[str]:
         """Return what the model reads, one text per candidate."""
-        cut = self.prepare(slate).slate
-        messages = render(cut.question, cut.shown)
-        return [self.local.template.closed_text(messages, text) for text in cut.candidates]
+        return read_candidates(self.prepare(slate).slate, self.local.template.closed_text)
 
     def _encoded(self, slate: Slate) -> list[Ids]:
         return [ids for ids, _ in self.local.conversations(slate)]

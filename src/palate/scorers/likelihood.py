@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from palate.errors import SpecError
 from palate.guidance import TokenGuide
-from palate.prompts import prompt_hash, render
+from palate.prompts import prompt_hash, read_candidates, render
 from palate.records import (
     Component,
     Encoded,
@@ -105,9 +105,7 @@ class Likelihood:
 
     def encoded(self, slate: Slate) -> list[Encoded]:
         """Return, per candidate, the token ids of prompt and response, and where it starts."""
-        messages = render(slate.question, slate.shown)
-        continuation = self.local.template.continuation
-        return [continuation(messages, text) for text in slate.candidates]
+        return read_candidates(slate, self.local.template.continuation)
 
 
 class Autoregressive(Likelihood):
@@ -143,14 +141,11 @@ class Autoregressive(Likelihood):
 
     def encoded(self, slate: Slate) -> list[Encoded]:
         """Return, per candidate, the token ids of the closed conversation, and where it starts."""
-        messages = render(slate.question, slate.shown)
-        return [self.local.template.closed(messages, text) for text in slate.candidates]
+        return read_candidates(slate, self.local.template.closed)
 
     def prompts(self, slate: Slate) -> list[str]:
         """Return what the model reads, one text per candidate."""
-        cut = self.prepare(slate).slate
-        messages = render(cut.question, cut.shown)
-        return [self.local.template.closed_answer(messages, text) for text in cut.candidates]
+        return read_candidates(self.prepare(slate).slate, self.local.template.closed_answer)
 
 
 class Lift:

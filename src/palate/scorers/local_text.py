@@ -5,13 +5,16 @@ No text is tokenised oftener than needed.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import cached_property
 from math import inf
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from palate.engines import TICKS, ChatTemplate, LocalModel, Reader, read_as
-from palate.prompts import as_text, cut_to_fit, fence, render
+from palate.prompts import as_text, cut_to_fit, fence, read_candidates
 from palate.records import (
     Encoded,
     Prepared,
@@ -95,6 +98,7 @@ class LocalText:
             details["softmax"] = self.width
         made = digest(what, *list(details.values())[1:])
         about = {"fingerprint": made, "details": details, "cuts": True, "notes": self.reader.notes}
+        about["contexts"] = trained_contexts(self.reader.folder)
         return ScorerInfo.model_validate({**about, **more})
 
     def fit(
@@ -109,8 +113,7 @@ class LocalText:
 
     def conversations(self, slate: Slate) -> list[Encoded]:
         """Return each candidate's conversation, closed by it."""
-        messages = render(slate.question, slate.shown)
-        return [Encoded(self.template.conversation(messages, text)) for text in slate.candidates]
+        return [Encoded(ids) for ids in read_candidates(slate, self.template.conversation)]
 
     def likelihoods(
         self, groups: Iterable[Sequence[Encoded]], value: Callable[[torch.Tensor], float]
@@ -144,6 +147,14 @@ class LocalText:
             values = [next(number) if fits else None for fits in some]
             reasons = [None if fits else "too long" for fits in some]
             yield k, Scores.of(values, reasons)
+
+
+def trained_contexts(folder: Path) -> tuple[str, ...]:
+    """Return the contexts that `palate train` showed the model of this folder; mostly none."""
+    with suppress(OSError, ValueError, AttributeError):
+        facts = json.loads((folder / "palate.json").read_text(encoding="utf-8"))
+        return tuple(facts.get("contexts", ()))
+    return ()
 
 
 def fit_slate(

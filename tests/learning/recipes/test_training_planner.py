@@ -16,7 +16,8 @@ from palate.engines import ChatTemplate
 from palate.errors import DataError, UsageError
 from palate.learning.encoding import IGNORED
 from palate.learning.fitting import Lora
-from palate.learning.planner import encode_plan, refuse_overlap, train_planner
+from palate.learning.overlap import refuse_overlap
+from palate.learning.planner import encode_plan, train_planner
 from palate.models import import_torch, import_transformers, resolve
 from palate.prompts import parse_plan, plan_prompt
 from palate.records import Post, PreferencePair, RubricAspect, Settings, User, UserPool

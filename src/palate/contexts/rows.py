@@ -10,13 +10,15 @@ import numpy as np
 
 from palate.benchmarks import Dataset
 from palate.errors import BenchmarkError, UsageError
-from palate.execution import RowSource
 from palate.records import (
+    Choice,
     Context,
     ContextInput,
     Lazy,
+    Post,
     PreferencePair,
     Question,
+    RowSource,
     Shown,
     Slate,
     User,
@@ -39,6 +41,8 @@ class UserKeys(NamedTuple):
 
 UserKeysFn = Callable[[Question, int], UserKeys]
 """From a row and the number of a draw to the keys in its slate."""
+ChosenBefore = Callable[[Question], tuple[Choice, ...]]
+"""From a row to what its user had chosen before it, oldest first."""
 
 
 def no_user_keys(question: Question, draw: int = 0) -> UserKeys:
@@ -77,10 +81,12 @@ class ContextRows(Lazy[ContextRow]):
         user_keys: UserKeysFn,
         state_draws: int,
         live: LiveUsers,
+        chosen_before: ChosenBefore | None = None,
     ) -> None:
         self.questions, self.context = dataset.rows, context
         self.seed, self.user_keys = seed, user_keys
         self.state_draws, self._live = state_draws, live.users
+        self._chosen_before = chosen_before
         text_draws: int = getattr(context, "draws", 1)
         self.draws = text_draws * state_draws
         # Where nothing is shown nobody need be gathered.
@@ -133,6 +139,13 @@ class ContextRows(Lazy[ContextRow]):
             draws = range(self.draws // self.state_draws)
             prepare(self._input(question, draw) for question in self.questions for draw in draws)
 
+    @property
+    def later_posts(self) -> int:
+        """How many posts a context that shows posts is not given, for they are of a later day."""
+        if "posts" not in getattr(self.context, "needs", ()):
+            return 0
+        return sum(len(row.profile) - len(earlier_posts(row)) for row in self.questions)
+
     def id(self, row: int) -> str:
         """Return the question's id, and from the second draw on its number."""
         name, draw = self.questions[row // self.draws].id, row % self.draws
@@ -171,7 +184,10 @@ class ContextRows(Lazy[ContextRow]):
         user = self._live.get(question.user_id)
         if user is None:
             user = pool.users.get(question.user_id, User(id=question.user_id))
-            user = user.model_copy(update={"posts": question.profile, "traits": question.traits})
+            told: dict[str, object] = {"posts": earlier_posts(question), "traits": question.traits}
+            if self._chosen_before is not None:
+                told["choices"] = self._chosen_before(question)
+            user = user.model_copy(update=told)
         return ContextInput(question.view, user, pool.at(question.id, user.id, draw), gold)
 
     def of_pairs(self, pairs: Sequence[int]) -> SampledRows:
@@ -206,6 +222,20 @@ class SampledRows:
     def candidates(self, row: int) -> tuple[str, ...]:
         """Return the slate's candidates."""
         return self._rows.candidates(self._places[row])
+
+
+def earlier_posts(question: Question) -> tuple[Post, ...]:
+    """Return the profile's posts but for those whose date is not before that of the row.
+
+    >>> posts = [Post(id=day, text="tea", date=day) for day in ("2026-02-28", "2026-03-01")]
+    >>> row = Question(id="1", user_id="ann", text="Tea?", date="2026-03-01", profile=posts)
+    >>> [post.id for post in earlier_posts(row)]
+    ['2026-02-28']
+    """
+    asked, posts = question.instant, question.profile
+    if asked is None:
+        return posts
+    return tuple(p for p in posts if p.instant is None or p.instant.is_before(asked))
 
 
 NO_POOL = UserPool({})
@@ -246,10 +276,12 @@ def make_rows(
     user_keys: UserKeysFn = no_user_keys,
     state_draws: int = 1,
     live: LiveUsers = NOBODY_LIVE,
+    chosen_before: ChosenBefore | None = None,
 ) -> ContextRows:
     """Show each question's part of its user.
 
     `state_draws` is how many third users' states `user_keys` gives for a row, one after another.
+    `chosen_before` gives a row's past choices, where they are not all that the data set knows.
 
     Raises:
         BenchmarkError: where there is nothing to show.
@@ -259,7 +291,7 @@ def make_rows(
         live.refuse(context)
         if not live.users:
             _refuse_without_text(dataset, context)
-    return ContextRows(dataset, context, seed, user_keys, state_draws, live)
+    return ContextRows(dataset, context, seed, user_keys, state_draws, live, chosen_before)
 
 
 NAMES = {
