@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from palate.answers import Samples, SampleScores, score_samples
@@ -36,11 +36,18 @@ def rows_of(
 
 def register(monkeypatch: Any, **scorers: Any) -> None:
     """Let these names be the specs of these objects wherever best-of-n builds scorers."""
+    register_all(monkeypatch, scorers)
 
-    def build(text: str, session: Session, settings: Settings) -> Any:
-        return scorers[text] if text in scorers else build_scorer(text, session, settings)
 
-    monkeypatch.setattr("palate.evaluation.work.build_scorer", build)
+def register_all(monkeypatch: Any, scorers: Mapping[str, Any]) -> None:
+    """Let names be the specs of objects wherever work and files of members build scorers."""
+
+    def build(text: Any, session: Session, settings: Settings) -> Any:
+        known = isinstance(text, str) and text in scorers
+        return scorers[text] if known else build_scorer(text, session, settings)
+
+    for place in ("evaluation.work", "scorers.panel"):
+        monkeypatch.setattr(f"palate.{place}.build_scorer", build)
 
 
 def scored(

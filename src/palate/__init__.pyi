@@ -9,6 +9,7 @@ from palate.comparison import evaluate as evaluate
 from palate.construction import build_own_text as build_own_text
 from palate.errors import PalateError as PalateError
 from palate.learning import train as train
+from palate.metrics import alignment as alignment
 from palate.records import Choice as Choice
 from palate.records import Context as Context
 from palate.records import Gold as Gold

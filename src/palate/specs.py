@@ -10,6 +10,7 @@ from contextlib import suppress
 from difflib import get_close_matches
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote, unquote
@@ -36,6 +37,8 @@ class Spec(Record):
     kind: str
     reference: str | None = None
     options: Mapping[str, str] = {}
+    before: tuple[Spec, ...] = ()
+    """Those that `+` joins to it, in their order; only contexts are joined."""
 
     @classmethod
     def parse(cls, text: str) -> Spec:
@@ -60,6 +63,29 @@ class Spec(Record):
         return cls(kind=kind, reference=decoded, options=options)
 
     @classmethod
+    def joined(cls, text: str, kinds: Iterable[str]) -> Spec:
+        """Read specs that `+` joins: the last one, with those before it.
+
+        A `+` within a reference or a value joins nothing unless one of these kinds follows it.
+        Raises `SpecError` as `parse` does, and where a folder has the name that is taken apart.
+
+        >>> str(Spec.joined("traits+plan:./a+b?k=3+profile:3?of=self", ["plan", "profile"]))
+        'traits+plan:./a%2Bb?k=3+profile:3?of=self'
+        """
+        kind = "|".join(map(re.escape, kinds))
+        specs = [*map(cls.parse, re.split(rf"\+(?=(?:{kind})(?:[:?+]|\Z))", text))]
+        for one, other in pairwise(specs):
+            place = f"{one.reference}+{str(other).partition('?')[0]}"
+            if one.reference and not one.options and _lies_here(place):
+                raise SpecError(f"spec {text!r}: {place} lies here; write the + of its name as %2B")
+        return specs[-1].model_copy(update={"before": tuple(specs[:-1])})
+
+    @property
+    def parts(self) -> tuple[Spec, ...]:
+        """Each of the specs that are joined by itself; of a spec alone, that one."""
+        return (*self.before, self.model_copy(update={"before": ()}))
+
+    @classmethod
     def read(cls, text: str) -> Spec | None:
         """Return what `parse` does; None for what is no spec, such as an object's own name."""
         with suppress(SpecError):
@@ -70,7 +96,7 @@ class Spec(Record):
         head = self.kind if self.reference is None else f"{self.kind}:{quote(self.reference, SAFE)}"
         pairs = (f"{name}={quote(self.options[name], SAFE)}" for name in sorted(self.options))
         query = "&".join(pairs)
-        return f"{head}?{query}" if query else head
+        return "+".join((*map(str, self.before), f"{head}?{query}" if query else head))
 
     def having(self, **options: str | None) -> Spec:
         """Return the spec with these options; None takes one away.

@@ -25,6 +25,7 @@ from palate.evaluation import (
     Progress,
     Work,
     combined,
+    judgements,
     need_choices,
     need_replies,
     not_applicable,
@@ -231,7 +232,7 @@ def _gathered(
         if reason := unscored_reason(job, row, passes, row):
             scored: dict[str, ScoreOrReason] = dict.fromkeys(texts, reason)
         elif job.judges:
-            scored = _compared(texts, passes[0].judgements(row))
+            scored = _compared(texts, judgements(job, passes, row))
         else:
             scored = by_text(combined(job, passes, row), texts)
         known = [value for value in scored.values() if not isinstance(value, str)]

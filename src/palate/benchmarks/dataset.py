@@ -164,6 +164,12 @@ class Dataset:
         return content_hash(self.history)
 
     @property
+    def past(self) -> Dataset:
+        """The past choices as a set of their own, with nothing of any other row."""
+        empty: dict[str, Any] = {"undecided": (), "unrated": (), "everyone": (), "history": ()}
+        return replace(self, rows=self.history, split=PAST, ties=0, mirrored=False, **empty)
+
+    @property
     def how_read(self) -> dict[str, Any]:
         """The options that the rows were read and drawn by, as a run's identity has them."""
         return {
@@ -323,6 +329,13 @@ class Dataset:
             )
         left_out = len(chosen.pairs) - len(rows)
         return replace(chosen, rows=rows, history=(), history_left_out=left_out)
+
+    def need_trait(self, name: str) -> None:
+        """Raise `BenchmarkError`, with the traits that there are, where no row has this one."""
+        known = {trait for row in self.rows for trait in row.traits}
+        if name not in known:
+            listed = ", ".join(sorted(known)) or "none"
+            raise BenchmarkError(f"{self.name} has no trait {name!r} (traits: {listed})")
 
     def limit(self, n: int | None, seed: int = 0) -> Dataset:
         """Return a seeded draw of n rows (couples, where all rows are mirrored), in file order.

@@ -98,10 +98,8 @@ def check_by(by: str, pairs: Dataset | None = None) -> None:
         raise BenchmarkError(f"{pairs.name} has no categories, so there is no --by category")
     if by == "month" and not any(pair.date for pair in pairs.pairs):
         raise BenchmarkError(f"{pairs.name} has no dates, so there is no --by month")
-    known = {name for pair in pairs.pairs for name in pair.traits}
-    if trait and trait not in known:
-        listed = ", ".join(sorted(known)) or "none"
-        raise BenchmarkError(f"{pairs.name} has no trait {trait!r} (traits: {listed})")
+    if trait:
+        pairs.need_trait(trait)
 
 
 def _labels(verdicts: Verdicts, by: str) -> Labels:

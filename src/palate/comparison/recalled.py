@@ -19,6 +19,7 @@ from pathlib import Path
 from palate.benchmarks import Dataset
 from palate.comparison.gains import gains_of
 from palate.comparison.grid import Grid
+from palate.contexts import context_spec
 from palate.data import content_hash
 from palate.errors import PalateError
 from palate.evaluation import RecomputeOptions, Work
@@ -31,7 +32,7 @@ SCORERS = {
     *("random", "longest", "shortest", "similarity", "likelihood", "lift", "implicit"),
     *("autoregressive", "classifier", "judge", "personal"),
 }
-CONTEXTS = {"none", "profile", "stranger", "examples", "rubric"}
+CONTEXTS = {"none", "profile", "stranger", "examples", "rubric", "traits"}
 """Kinds whose numbers come of rows, settings and the models and files that their specs name."""
 PLAIN = re.compile(r"[\w.,+-]*\Z")
 LIBRARIES = ("tokenizers", "peft", "safetensors", "jinja2", "pydantic", "accelerate", "kernels")
@@ -53,10 +54,13 @@ def grid_key(
         return None
     try:
         named = [_contents(text, "scorers", SCORERS, work) for text in scorers]
-        chosen = [_contents(text, "contexts", CONTEXTS, work) for text in contexts or ()]
+        chosen = [
+            [_contents(str(part), "contexts", CONTEXTS, work) for part in context_spec(text).parts]
+            for text in contexts or ()
+        ]
     except (PalateError, OSError, ValueError):  # planning says what is wrong
         return None
-    if None in named or None in chosen:
+    if None in named or any(None in parts for parts in chosen):
         return None
     data = [
         [

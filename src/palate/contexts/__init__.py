@@ -4,6 +4,7 @@ from palate.contexts.controls import (
     GROUP,
     NOTHING,
     build_context,
+    context_spec,
     of_stranger,
     one_spelling,
     refuse_other_draws,

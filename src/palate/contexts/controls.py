@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Literal
 
 from palate.engines import canonical
 from palate.errors import SpecError, UsageError
-from palate.records import MOST_STRANGERS, Context, Settings
+from palate.records import (
+    MOST_STRANGERS,
+    Context,
+    ContextInput,
+    Gold,
+    QuestionView,
+    Settings,
+    Shown,
+    User,
+    UserPool,
+)
 from palate.records.arguments import shown
+from palate.seeding import digest
 from palate.session import Session
-from palate.specs import Spec, equal_but_draws, load
+from palate.specs import Spec, load, registered
 
 GROUP = "palate.contexts"
 DRAWS = 1
@@ -37,9 +49,98 @@ def build_context(
             f"context {shown(spec)}: expected a spec, or an object with spec, oracle, empty and "
             "shown()"
         )
-    parsed = Spec.parse(spec)
-    made: Context = load(GROUP, parsed.kind)(parsed, session, settings or Settings())
+    parsed, settings = context_spec(spec), settings or Settings()
+    if parsed.before:
+        return join(parsed, session, settings)
+    made: Context = load(GROUP, parsed.kind)(parsed, session, settings)
     return made
+
+
+def join(spec: Spec, session: Session, settings: Settings) -> JoinedContext:
+    """Build contexts that are joined by `+`; `of` and `draws` at the end hold for all of them.
+
+    Raises `SpecError` for a kind that is there twice, and for `of` or `draws` before the end.
+
+    >>> made = build_context("traits+profile:03?draws=2&of=stranger", Session())
+    >>> made.spec, made.draws, [part.spec for part in made.parts]
+    ('traits+profile:3?draws=2&of=stranger', 2, ['traits?of=stranger', 'profile:3?of=stranger'])
+    """
+    kinds = [part.kind for part in spec.parts]
+    if {NOTHING, "stranger"} & {*kinds}:
+        raise spec.error("none and stranger join nothing; write profile:k, and ?of=stranger last")
+    if twice := next((kind for kind in kinds if kinds.count(kind) > 1), None):
+        raise spec.error(f"{twice} is there twice; join each kind at most once")
+    if early := {"of", "draws"} & {name for part in spec.before for name in part.options}:
+        raise spec.error(f"{min(early)} holds for the whole; write it once, at the end")
+    of, draws = read_owner(spec)
+    whose = {"draws": None, "of": None if of == "self" else of}
+    parts = [build_context(str(part.having(**whose)), session, settings) for part in spec.parts]
+    *before, last = (Spec.parse(part.spec).having(of=None, draws=None) for part in parts)
+    last = last.having(of=whose["of"], draws=None if draws == DRAWS else str(draws))
+    return JoinedContext(str(last.model_copy(update={"before": (*before,)})), parts, of, draws)
+
+
+class JoinedContext:
+    """Shows what each of several contexts shows, in their order.
+
+    Each part is cut by its own rule; where the window is short, the last one's parts go first. A
+    stranger is one third user who has what every part reads.
+    """
+
+    empty = False
+
+    def __init__(self, spec: str, parts: Sequence[Context], of: str, draws: int) -> None:
+        self.spec, self.parts, self.of, self.draws = spec, tuple(parts), of, draws
+        self.oracle = any(part.oracle for part in parts)
+        needs = (need for part in parts for need in getattr(part, "needs", ()))
+        self.needs = tuple(dict.fromkeys(needs))
+        self.fingerprint = digest("joined", [getattr(part, "fingerprint", None) for part in parts])
+
+    def prepare(self, inputs: Iterable[ContextInput]) -> None:
+        """Let each part do at once what would be costly row by row."""
+        rows = [row._replace(pool=self.pool_of(row.pool)) for row in inputs]
+        for part in self.parts:
+            if (prepare := getattr(part, "prepare", None)) is not None:
+                prepare(row if part.oracle else row._replace(gold=None) for row in rows)
+
+    def shown(
+        self, view: QuestionView, user: User, pool: UserPool, gold: Gold | None = None
+    ) -> Shown:
+        """Return the parts of all, ranked in the order of the contexts."""
+        pool = self.pool_of(pool)
+        ways = [part.shown(view, user, pool, gold if part.oracle else None) for part in self.parts]
+        ordered = [part for way in ways for part in sorted(way.parts, key=lambda part: part.rank)]
+        kinds = [part.spec.partition(":")[0].partition("?")[0] for part in self.parts]
+        return Shown(
+            parts=tuple(p.model_copy(update={"rank": rank}) for rank, p in enumerate(ordered)),
+            own_words=sum(way.own_words for way in ways),
+            leaks_dropped=sum(way.leaks_dropped for way in ways),
+            shortfall_words=sum(way.shortfall_words for way in ways),
+            no_stranger=any(way.no_stranger for way in ways),
+            search_unmatched=any(way.search_unmatched for way in ways),
+            lacking=tuple(kind for kind, way in zip(kinds, ways, strict=True) if not way.parts),
+        )
+
+    def notes(self) -> tuple[str, ...]:
+        """Return what there is to say of each part."""
+        return tuple(note for part in self.parts for note in getattr(part, "notes", tuple)())
+
+    def pool_of(self, pool: UserPool) -> UserPool:
+        """Return the pool whose stranger has what every part reads."""
+        # What a persona reads, posts or choices, depends on the pool.
+        read = (getattr(part, "inner", lambda _, part=part: part)(pool) for part in self.parts)
+        return pool.having(*(need for part in read for need in getattr(part, "needs", ())))
+
+
+def context_spec(text: str) -> Spec:
+    """Read the spec of a context, or of contexts that are joined; raises `SpecError`."""
+    return Spec.joined(text, registered(GROUP)) if "+" in text else Spec.parse(text)
+
+
+def _read(text: str) -> Spec | None:
+    with suppress(SpecError):
+        return context_spec(text)
+    return None
 
 
 def shows(context: str) -> Literal["nobody", "user", "stranger"]:
@@ -48,7 +149,7 @@ def shows(context: str) -> Literal["nobody", "user", "stranger"]:
     >>> shows("none"), shows("profile:5"), shows("profile:5?draws=3&of=stranger")
     ('nobody', 'user', 'stranger')
     """
-    spec = Spec.read(context)
+    spec = _read(context)
     if spec is None:
         return "user"
     if spec.kind == NOTHING:
@@ -62,7 +163,7 @@ def of_stranger(context: str) -> str:
     >>> of_stranger("profile:5")
     'profile:5?of=stranger'
     """
-    return str(Spec.parse(context).having(of="stranger"))
+    return str(context_spec(context).having(of="stranger"))
 
 
 def strangers_of(context: str, among: Iterable[str]) -> list[str]:
@@ -71,10 +172,11 @@ def strangers_of(context: str, among: Iterable[str]) -> list[str]:
     >>> strangers_of("profile:5", ["none", "profile:5", "profile:5?draws=3&of=stranger"])
     ['profile:5?draws=3&of=stranger']
     """
-    spec = Spec.read(context)
+    spec = _read(context)
     if spec is None or shows(context) != "user":
         return []
-    return equal_but_draws(spec.having(of="stranger"), among)
+    wanted, others = spec.having(of="stranger", draws=None), ((o, _read(o)) for o in among)
+    return [other for other, read in others if read and read.having(draws=None) == wanted]
 
 
 def with_controls(contexts: Sequence[str], session: Session, settings: Settings) -> list[str]:
@@ -102,7 +204,7 @@ def refuse_other_draws(contexts: Iterable[str]) -> None:
     for context in contexts:
         if shows(context) != "stranger":
             continue
-        other = first.setdefault(str(Spec.parse(context).having(draws=None)), context)
+        other = first.setdefault(str(context_spec(context).having(draws=None)), context)
         if other != context:
             raise UsageError(
                 f"{other} and {context} differ in draws alone, and a gain has one stranger's "
@@ -116,8 +218,8 @@ def usual_name(context: str) -> str:
     >>> usual_name("profile:5?of=stranger")
     'stranger:5'
     """
-    spec = Spec.read(context)
-    if spec is None or spec.kind != "profile" or shows(context) != "stranger":
+    spec = _read(context)
+    if spec is None or spec.before or spec.kind != "profile" or shows(context) != "stranger":
         return context
     return str(spec.model_copy(update={"kind": "stranger"}).having(of=None))
 

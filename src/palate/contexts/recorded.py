@@ -6,12 +6,12 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, partial
-from typing import Literal
+from typing import TypeVar
 
 from palate.contexts.controls import DRAWS, Options, one_spelling, read_owner
 from palate.data import forbidden_responses, forbidden_texts, holds, leaks, normal
 from palate.errors import SpecError
-from palate.prompts import as_text, example_text, prompt_hash
+from palate.prompts import ABOVE_TRAITS, as_text, example_text, prompt_hash, trait_text
 from palate.records import (
     Choice,
     Gold,
@@ -42,7 +42,11 @@ from palate.words import count_words, cut_words
 
 POSTS: Options = {"order": "bm25", "of": "self", "draws": DRAWS, "as": "text", "words": 0}
 CHOICES: Options = {"order": "recent", "of": "self", "draws": DRAWS}
+OF_TRAITS: Options = {"of": "self", "draws": DRAWS}
 """Options as they are where they are not given; 0 words are every word."""
+LONGEST = 50
+"""Words of a line that is shown of what a user said of themselves."""
+Quoted = TypeVar("Quoted", Post, Part)
 KINDS: dict[str, PartKind] = {"text": "post", "turns": "turn"}
 ChoiceOrder = Callable[[str, User, Sequence[Choice]], Ranked[Choice]]
 """(question, whose they are, choices oldest first) → choices, the first to be shown first."""
@@ -74,7 +78,8 @@ class RecordedContext(ABC):
 
     oracle = False
     empty = False
-    records: Literal["posts", "choices"]
+    records: str
+    """What is shown, as a context's `needs` name it."""
 
     def __init__(self, spec: Spec, example: str, noun: str) -> None:
         text = spec.need_reference(example)
@@ -215,6 +220,65 @@ class Examples(RecordedContext):
         return _of_parts(parts, leaks_dropped=dropped, search_unmatched=not ranked.matched)
 
 
+class Traits(RecordedContext):
+    """Shows what the user said of themselves, as a short list.
+
+    `traits:NAME,NAME?of=stranger&draws=N`, of a row's user or a stranger; without names all of
+    them, by name.
+
+    A trait that gives the answer away is left out and counted, as a post is, and so is one of over
+    50 words. A stranger's are those of the same names, cut to as many words.
+    """
+
+    def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
+        spec.only(OF_TRAITS)
+        self.names = tuple(spec.reference.split(",")) if spec.reference else ()
+        if "" in self.names or len({*self.names}) < len(self.names):
+            raise spec.error("name each trait once, as in traits:region,age")
+        self.of, self.draws = read_owner(spec)
+        self.records = f"traits:{spec.reference}" if self.names else "traits"
+        self.needs = (self.records,)
+        self.fingerprint = digest("traits", ABOVE_TRAITS, prompt_hash("trait.jinja"))
+        self.spec = one_spelling(spec, {"of": self.of, "draws": self.draws}, OF_TRAITS)
+        self._long: set[tuple[str, str]] = set()
+
+    def of_user(self, view: QuestionView, user: User) -> Shown:
+        """Return the traits in the order of their names."""
+        return self._shown(*self._lines(view, user, self.names or sorted(user.traits)))
+
+    def of_stranger(self, view: QuestionView, stranger: User | None, of_user: Shown) -> Shown:
+        """Return as many words of the traits of the same names."""
+        if stranger is None:
+            return Shown()
+        lines, dropped = self._lines(view, stranger, [part.category for part in of_user.parts])
+        taken = take_words(lines, of_user.own_words)
+        # Of a line that is cut within its name nothing is left to read.
+        named = (line for line in taken if count_words(line.text) > count_words(line.category))
+        return self._shown(list(named), dropped)
+
+    def notes(self) -> tuple[str, ...]:
+        """Say how many were too long."""
+        too_long = f"{self.spec}: traits of over {LONGEST} words, not shown: {len(self._long)}"
+        return (too_long,) if self._long else ()
+
+    def _lines(self, view: QuestionView, of: User, names: Iterable[str]) -> tuple[list[Part], int]:
+        forbidden = forbidden_texts(view)
+        lines = [
+            Part(kind="trait", category=name, text=trait_text(name, value))
+            for name in names
+            if (value := of.traits.get(name, "")).strip()
+        ]
+        short = [line for line in lines if count_words(line.text) <= LONGEST]
+        self._long.update((of.id, line.category) for line in lines if line not in short)
+        clean = [line for line in short if not leaks(line.text, forbidden)]
+        return clean, len(short) - len(clean)
+
+    def _shown(self, lines: Sequence[Part], dropped: int) -> Shown:
+        parts = tuple(x.model_copy(update={"rank": rank}) for rank, x in enumerate(lines))
+        shown = _of_parts(parts, leaks_dropped=dropped)
+        return shown if parts else shown.model_copy(update={"lacking": ("traits",)})
+
+
 class Rubric(NoContext):
     """Shows what the user expects, by the benchmark itself: an upper bound.
 
@@ -243,8 +307,8 @@ class Rubric(NoContext):
         )
 
 
-def take_words(posts: Iterable[Post], words: int) -> list[Post]:
-    """Take posts until this many words are reached; the last one is cut there.
+def take_words(posts: Iterable[Quoted], words: int) -> list[Quoted]:
+    """Take posts, or other parts, until this many words are reached; the last one is cut there.
 
     >>> posts = [Post(id="1", text="one two"), Post(id="2", text="three  four five")]
     >>> [post.text for post in take_words(posts, 4)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -99,6 +100,8 @@ class ContextRows(Lazy[ContextRow]):
         self.leaks_dropped = np.zeros(n, dtype=np.int32)
         self.shortfall_words = np.zeros(n, dtype=np.int32)
         self.search_unmatched = np.zeros(n, dtype=np.bool_)
+        self.lacking: dict[int, tuple[str, ...]] = {}
+        """Of rows that lack a part: the kinds of what they lack."""
         self.no_stranger = np.zeros(n, dtype=np.bool_)
         """True where a text or a state is to be a third user's and there is none: unscored."""
 
@@ -111,6 +114,8 @@ class ContextRows(Lazy[ContextRow]):
         self.search_unmatched[position] = chosen.search_unmatched
         keys = self.user_keys(question, draw % self.state_draws)
         self.no_stranger[position] = chosen.no_stranger or keys.no_stranger
+        if chosen.lacking and not chosen.no_stranger:
+            self.lacking[position] = chosen.lacking
         slate = Slate(
             question=question.messages,
             shown=chosen.parts,
@@ -120,6 +125,12 @@ class ContextRows(Lazy[ContextRow]):
         )
         pair = isinstance(question, PreferencePair)
         return ContextRow(question, slate, self.chosen_position(position) if pair else None, chosen)
+
+    @property
+    def n_lacking(self) -> dict[str, int]:
+        """Of each kind the questions that lack it, under any of their draws."""
+        places = {(at // self.draws, kind) for at, kinds in self.lacking.items() for kind in kinds}
+        return dict(sorted(Counter(kind for _, kind in places).items()))
 
     def prepare(self) -> None:
         """Let the context do at once what would be costly row by row."""
@@ -173,7 +184,7 @@ class ContextRows(Lazy[ContextRow]):
         user = self._live.get(question.user_id)
         if user is None:
             user = pool.users.get(question.user_id, User(id=question.user_id))
-            told: dict[str, object] = {"posts": earlier_posts(question)}
+            told: dict[str, object] = {"posts": earlier_posts(question), "traits": question.traits}
             if self._chosen_before is not None:
                 told["choices"] = self._chosen_before(question)
             user = user.model_copy(update=told)
@@ -247,7 +258,7 @@ class LiveUsers(NamedTuple):
         """Raise `UsageError` for a user without what the context shows."""
         needs = [need for need in getattr(context, "needs", ()) if need != "aspects"]
         for name, user in self.users.items():
-            if needs and not any(getattr(user, need) for need in needs):
+            if needs and not any(map(user.has, needs)):
                 lacks = " and no ".join(needs)
                 raise UsageError(
                     f"user {name!r} has no {lacks}, so there is no context {context.spec}"
@@ -287,6 +298,7 @@ NAMES = {
     "posts": "profiles",
     "choices": "past choices (rows of the split adapt, or another file of them)",
     "aspects": "rubric aspects",
+    "traits": "traits",
 }
 
 
@@ -295,10 +307,14 @@ def _refuse_without_text(dataset: Dataset, context: Context) -> None:
         "posts": lambda: any(row.profile for row in dataset.rows),
         "choices": lambda: bool(dataset.history),
         "aspects": lambda: any(row.gold.aspects for row in dataset.rows),
+        "traits": lambda: any(row.traits for row in dataset.rows),
     }
-    needs = getattr(context, "needs", ())
-    if needs and not any(there[need]() for need in needs):
-        lacks = " and no ".join(NAMES[need] for need in needs)
-        raise BenchmarkError(
-            f"{dataset.name} has no {lacks}, so there is no context {context.spec}"
-        )
+    for part in getattr(context, "parts", (context,)):
+        needs = [need.partition(":") for need in getattr(part, "needs", ())]
+        if needs and not any(there[kind]() for kind, *_ in needs):
+            lacks = " and no ".join(NAMES[kind] for kind, *_ in needs)
+            raise BenchmarkError(
+                f"{dataset.name} has no {lacks}, so there is no context {context.spec}"
+            )
+        for name in (name for *_, names in needs if names for name in names.split(",")):
+            dataset.need_trait(name)

@@ -22,7 +22,16 @@ from palate.evaluation.evaluate import (
     summary_of,
     with_rows,
 )
-from palate.evaluation.job import BoundScorer, Computation, not_applicable, refuse, spec_of
+from palate.evaluation.job import (
+    BoundScorer,
+    Computation,
+    combined,
+    judgements,
+    need_replies,
+    not_applicable,
+    refuse,
+    unscored_reason,
+)
 from palate.evaluation.states import (
     COMMON_PAIRS,
     HasStates,
@@ -36,14 +45,12 @@ from palate.evaluation.states import (
     with_states,
 )
 from palate.evaluation.summary import (
-    combined,
     concordance,
-    need_replies,
     row_of,
     summarise,
-    unscored_reason,
     verdict_rows,
 )
 from palate.evaluation.work import Contexts, Rater, Raters, Work, WorkOptions, called
 from palate.records import Progress
+from palate.scorers import spec_of
 from palate.session import Start

@@ -22,9 +22,9 @@ from palate.contexts import shows
 from palate.contexts.rows import NOBODY_LIVE, ContextRows
 from palate.engines import is_out_of_memory
 from palate.errors import RunError, UsageError
-from palate.evaluation.job import BoundScorer, Computation, journal_in
+from palate.evaluation.job import BoundScorer, Computation, journal_in, lost_rows
 from palate.evaluation.states import state_scales, with_states_of
-from palate.evaluation.summary import lost_rows, summarise, undecided_rows, verdict_rows
+from palate.evaluation.summary import members_of, summarise, undecided_rows, verdict_rows
 from palate.evaluation.work import Work
 from palate.execution import Results
 from palate.metrics import alarms
@@ -148,9 +148,11 @@ def summary_of(
         leaks_dropped=int(rows.leaks_dropped.sum()),
         shortfall_words=int(rows.shortfall_words[~rows.no_stranger].sum()),
         searches_unmatched=int(rows.search_unmatched.sum()) or None,
+        lacking=rows.n_lacking or None,
         split_texts=int(first.split.sum()),
         notes=notes,
         noise=noise,
+        members=members_of(job, passes),
     )
     signs = () if is_baseline(job.spec) else tuple(_alarms(job, verdicts, passes, summary))
     return summary.model_copy(update={"alarms": signs})

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from palate.benchmarks import Dataset
-from palate.contexts import strangers_of
+from palate.contexts import shows, strangers_of
 from palate.contexts.rows import ContextRows, SampledRows, make_rows
-from palate.errors import UsageError
-from palate.evaluation.states import user_keys_fn
+from palate.errors import EndpointError, UsageError
+from palate.evaluation.states import need_choices, user_keys_fn
 from palate.evaluation.work import Work
 from palate.execution import (
     SHARDS,
@@ -28,30 +32,26 @@ from palate.execution import (
     build_runner,
 )
 from palate.records import (
+    NO_STRANGER,
     Context,
     Judge,
+    Judgement,
     Progress,
     RowSource,
     Scorer,
     ScorerInfo,
+    Scores,
     components_of,
     info_of,
     user_key,
 )
 from palate.records.arguments import ObjectName
 from palate.runs import JOURNAL, Identity, Journal, Manifest, locked, passes_of, result_folders
+from palate.scorers import Company, Mix, spec_of
 from palate.seeding import digest
 from palate.specs import Spec
 
 log = logging.getLogger("palate")
-
-
-def spec_of(scorer: Scorer | Judge, text: str | None, name: str | None = None) -> str:
-    """Return what a scorer is called: without options that change no number, as a time-out."""
-    if text is None or isinstance(text, ObjectName):
-        return str(text or name or type(scorer).__name__)
-    own = getattr(scorer, "canonical", None)
-    return own if isinstance(own, str) else str(Spec.parse(text))
 
 
 def not_applicable(info: ScorerInfo, context: Context) -> bool:
@@ -108,6 +108,8 @@ class BoundScorer:
         rows = make_rows(pairs, built_context, seed=seed, user_keys=user_keys, state_draws=draws)
         built_from = text if adapted is built else None
         job = cls(adapted, spec, info, built_context, pairs, rows, work, built_from, text)
+        if isinstance(adapted, Mix) and adapted.learns and work.shard is None:
+            job = replace(job, scorer=taught(job, adapted))
         for line in job._stateless():
             log.warning("%s: %s", spec, line)
         return job
@@ -116,6 +118,18 @@ class BoundScorer:
     def judges(self) -> bool:
         """True where the scorer is a judge."""
         return isinstance(self.scorer, Judge)
+
+    def alone(self, passes: Sequence[Results]) -> list[tuple[BoundScorer, list[Results]]]:
+        """Return each member of the scorer as if it stood alone, with what is its own."""
+        if not isinstance(self.scorer, Company):
+            return []
+        of_members = self.scorer.of_members(passes)
+        return [(replace(self, scorer=m.scorer, info=m.info), own) for m, own in of_members]
+
+    @cached_property
+    def combine(self) -> Callable[[Sequence[Any]], Any]:
+        """Makes a result of what each of the scorer's computations gave."""
+        return getattr(self.scorer, "combine", itemgetter(0))
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -156,7 +170,8 @@ class BoundScorer:
         fields = {"split": self.pairs.split, **identity}
         more = {name: fields.pop(name) for name in fields.keys() - Identity.model_fields}
         context_print: str | None = getattr(self.context, "fingerprint", None)
-        if "choices" in getattr(self.context, "needs", ()) and self.pairs.history:
+        reads = "choices" in getattr(self.context, "needs", ())
+        if (reads or getattr(self.scorer, "learns", False)) and self.pairs.history:
             context_print = digest("choices", context_print, self.pairs.history_hash)
         named = Identity(
             benchmark=self.pairs.name,
@@ -203,6 +218,74 @@ class BoundScorer:
             tell = progress or (lambda done, total: None)
             passes = computation.run(journal, self.work.root, tell)
             yield computation, passes, folder
+
+
+def lost_rows(passes: Sequence[Results]) -> int:
+    """Return in how many rows the outside world failed."""
+    return int(np.logical_or.reduce([results.outages for results in passes]).sum())
+
+
+def need_replies(spec: str, passes: Sequence[Results], what: str) -> None:
+    """Raise `EndpointError` where the outside world failed."""
+    if lost := lost_rows(passes):
+        raise EndpointError(
+            f"{spec}: {lost} {what} were not scored (the endpoint did not answer, or the cost cap "
+            "is reached); what came is kept, run the same command again"
+        )
+
+
+def unscored_reason(
+    job: BoundScorer, row: int, passes: Sequence[Results], place: int
+) -> str | None:
+    """Return why a row has no score, whatever was computed; `place` is where the passes hold it."""
+    if job.rows.no_stranger[row]:
+        return NO_STRANGER
+    readings: list[tuple[str, ScorerInfo, Sequence[Results]]] = [("", job.info, passes)]
+    if isinstance(job.scorer, Company):
+        readings = [(f"{m.name}: ", m.info, own) for m, own in job.scorer.of_members(passes)]
+    for name, info, own in readings:
+        needed = info.needs_shown or (info.skips_unshown and not job.context.empty)
+        if needed and not (job.rows.parts[row] and own[0].parts_of(place)):
+            return f"{name}nothing shown"
+    return None
+
+
+def judgements(job: BoundScorer, passes: Sequence[Results], place: int) -> list[Judgement]:
+    """Return what a judge said of every two of a row's candidates, as `combinations` does."""
+    by_pass = (results.judgements(place) for results in passes)
+    return [job.combine(said) for said in zip(*by_pass, strict=True)]
+
+
+def combined(job: BoundScorer, passes: Sequence[Results], place: int) -> Scores:
+    """Return the scores of a row, made of what each of the scorer's computations gave."""
+    scores: Scores = job.combine([results.scores(place) for results in passes])
+    return scores
+
+
+def taught(job: BoundScorer, mix: Mix) -> Mix:
+    """Return a mix with weights that are learnt on the users' past choices, of no evaluated row.
+
+    They are learnt under the job's context; under a stranger's, as users are shown their own.
+    """
+    pairs, work, context = job.pairs, job.work, job.context
+    need_choices(mix, pairs, job.spec)
+    if "choices" in getattr(context, "needs", ()):
+        raise UsageError(f"{job.spec}: {context.spec} shows what weights are learnt on; give them")
+    if shows(context.spec) == "stranger":
+        context = work.context(str(Spec.parse(context.spec).having(of=None, draws=None)))
+    past = pairs.past
+    rows, name = make_rows(past, context, seed=work.settings.seed), f"{job.spec} {context.spec}"
+    job = replace(job, context=context, pairs=past, rows=rows)
+    margins = np.full((len(rows), len(mix.members)), np.nan)
+    identity = {"rows": past.content_hash, "name": name}
+    with job.computed(rows, "responses", work.start(name), identity) as (_, passes, _):
+        need_replies(job.spec, passes, "past choices")
+        for k, (m, (one, own)) in product(range(len(rows)), enumerate(job.alone(passes))):
+            if unscored_reason(one, k, own, k) is None:
+                first, second = np.array(combined(one, own, k).values, np.float64)
+                margins[k, m] = (1 - 2 * rows.chosen_position(k)) * (first - second)
+    users, questions = zip(*((pair.user_id, pair.key) for pair in past.pairs), strict=True)
+    return mix.taught(margins, np.array(users), questions, past.content_hash)
 
 
 def journal_in(folder: Path | None, name: str = JOURNAL) -> AbstractContextManager[Journal | None]:

@@ -91,10 +91,13 @@ def with_states_of(
 
 def need_choices(scorer: Scorer | Judge, pairs: Dataset, spec: str) -> None:
     """Raise `UsageError` for a scorer that wants choices where the benchmark holds none."""
-    if isinstance(scorer, HasStates) and scorer.wants_choices and not pairs.history:
+    learns = getattr(scorer, "learns", False)
+    wants = learns or (isinstance(scorer, HasStates) and scorer.wants_choices)
+    other = "name a file that palate adapt made, as in ?users=users.safetensors"
+    if wants and not pairs.history:
         raise UsageError(
-            f"{spec}: {pairs.name} holds no earlier choices (rows with split adapt); name a file "
-            "that palate adapt made, as in ?users=users.safetensors, or give --choices FILE"
+            f"{spec}: {pairs.name} holds no earlier choices (rows with split adapt); "
+            f"{'write weights = […] into the file' if learns else other}, or give --choices FILE"
         )
 
 

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from palate import metrics
-from palate.errors import EndpointError
-from palate.evaluation.job import BoundScorer
+from palate.evaluation.job import BoundScorer, combined, judgements, unscored_reason
 from palate.execution import Results
-from palate.metrics import Estimate
+from palate.metrics import Clusters, Estimate
 from palate.records import (
-    NO_STRANGER,
     Judgement,
     Outcome,
     PreferencePair,
@@ -25,10 +22,17 @@ from palate.records import (
     Verdict,
     margin_of,
 )
-from palate.runs import RatedPair, ReportedEstimate, Summary, VerdictRow, Verdicts
+from palate.runs import (
+    MemberReport,
+    Members,
+    RatedPair,
+    ReportedEstimate,
+    Summary,
+    VerdictRow,
+    Verdicts,
+)
+from palate.scorers import Company
 from palate.seeding import digest
-
-Combine = Callable[[Sequence[Scores]], Scores]
 
 
 def verdict_rows(
@@ -107,7 +111,7 @@ def _judged(
     if reason := unscored_reason(job, row, passes, place):
         return Verdict(outcome=Outcome.UNSCORED, reason=reason), None
     if job.judges:
-        (judgement,) = passes[0].judgements(place)
+        (judgement,) = judgements(job, passes, place)
         verdict = judgement.verdict(position)
         if info.votes and verdict.margin is not None:
             return Verdict.of_share((1 + verdict.margin) / 2), None
@@ -121,35 +125,40 @@ def _judged(
     return _by_protocol(verdict, info), scores
 
 
-def lost_rows(passes: Sequence[Results]) -> int:
-    """Return in how many rows the outside world failed."""
-    return int(np.logical_or.reduce([results.outages for results in passes]).sum())
+def members_of(job: BoundScorer, passes: Sequence[Results]) -> Members | None:
+    """Return what a summary tells of the scorer's members; None where a file names none.
 
-
-def need_replies(spec: str, passes: Sequence[Results], what: str) -> None:
-    """Raise `EndpointError` where the outside world failed."""
-    if lost := lost_rows(passes):
-        raise EndpointError(
-            f"{spec}: {lost} {what} were not scored (the endpoint did not answer, or the cost cap "
-            "is reached); what came is kept, run the same command again"
-        )
-
-
-def unscored_reason(
-    job: BoundScorer, row: int, passes: Sequence[Results], place: int
-) -> str | None:
-    """Return why a row has no score, whatever was computed; `place` is where the passes hold it."""
-    if job.rows.no_stranger[row]:
-        return NO_STRANGER
-    shown = job.rows.parts[row] and passes[0].parts_of(place)
-    needed = job.info.needs_shown or (job.info.skips_unshown and not job.context.empty)
-    return "nothing shown" if needed and not shown else None
-
-
-def combined(job: BoundScorer, passes: Sequence[Results], place: int) -> Scores:
-    """Return the scores of a row, made of what each of the scorer's computations gave."""
-    combine: Combine = getattr(job.scorer, "combine", itemgetter(0))
-    return combine([results.scores(place) for results in passes])
+    Accuracies are those of the members' runs; their agreement is α, as of a study's raters.
+    """
+    if not isinstance(job.scorer, Company):
+        return None
+    members = job.scorer.members
+    every = [Verdicts(verdict_rows(*alone)).by_id() for alone in job.alone(passes)]
+    n, questions = len(members), np.tile(every[0].question_codes, len(members))
+    choices = np.sign(np.concatenate([verdicts.values for verdicts in every]) - 0.5)
+    agreed = metrics.rater_agreement(
+        choices,
+        np.tile(np.arange(len(every[0])), n),
+        Clusters.of(np.repeat(np.arange(n), len(every[0])), questions=questions),
+        both_orders=True,
+    )
+    weights = getattr(job.scorer, "weights", (None,) * n)
+    scales = getattr(job.scorer, "scales", weights)
+    return Members(
+        by=getattr(job.scorer, "by", ""),
+        members=tuple(
+            MemberReport(
+                name=member.name,
+                scorer=member.spec,
+                accuracy=ReportedEstimate.of(headline(verdicts)),
+                weight=None if weight is None else ReportedEstimate.of(weight),
+                scale=scale,
+            )
+            for member, verdicts, weight, scale in zip(members, every, weights, scales, strict=True)
+        ),
+        agreement=ReportedEstimate.of(agreed).called("member"),
+        learnt=getattr(job.scorer, "learnt", None),
+    )
 
 
 def _rated(pair: PreferencePair, chosen_position: int, scores: Scores | None) -> RatedPair | None:

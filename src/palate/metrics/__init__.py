@@ -45,6 +45,7 @@ from palate.metrics.rank_power import (
 from palate.metrics.ranks import RankAgreement, kendall_agreement, rank_agreement
 from palate.metrics.ratings import (
     Predictions,
+    alignment,
     cross_fitted_predictions,
     error_reduction,
     isotonic_predictions,

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import isotonic_regression
 
+from palate.errors import UsageError
 from palate.metrics.arrays import (
     FloatArray,
     Ids,
@@ -137,6 +138,26 @@ def mean_error(predictions: ArrayLike, ratings: ArrayLike, clusters: Ids | Clust
     0.375
     """
     return macro_mean(_errors(predictions, ratings), clusters, bounds=UNIT)
+
+
+def alignment(reward: ArrayLike, rating: ArrayLike) -> FloatArray | float:
+    """Return how far rewards agree with ratings: 1 − |r − s| on the unit scale, at least 0.
+
+    One less the error that `palate evaluate --target rating` averages; NaN of a missing reward.
+    Raises `UsageError` for a rating outside of [0, 1], and for columns of unequal length.
+
+    >>> alignment(0.75, 1), alignment([0.5, -2.0], [0.25, 0.5]).tolist()
+    (0.75, [0.75, 0.0])
+    """
+    try:
+        rewards, ratings = (np.asarray(column, dtype=np.float64) for column in (reward, rating))
+        shares = np.maximum(1 - _errors(rewards.ravel(), ratings.ravel()), 0)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"alignment: {error}") from error
+    if outside := [each for each in ratings.ravel().tolist() if not 0 <= each <= 1]:
+        unit = "the unit scale [0, 1]; give (rating − lowest) / (highest − lowest)"
+        raise UsageError(f"alignment: the rating {outside[0]:g} lies outside of {unit}")
+    return shares.reshape(rewards.shape) if rewards.ndim else float(shares[0])
 
 
 def error_reduction(

@@ -13,6 +13,7 @@ from palate.prompts.judging import (
     without_thought,
 )
 from palate.prompts.rendering import (
+    ABOVE_TRAITS,
     about,
     as_text,
     cut_to_fit,
@@ -33,5 +34,6 @@ from palate.prompts.writing import (
     plan_prompt,
     plan_text,
     reader_prompt,
+    trait_text,
     writer_prompt,
 )

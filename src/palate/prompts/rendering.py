@@ -7,7 +7,7 @@ tags inside a text is broken by a zero-width space.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache, lru_cache
 from importlib.resources import files
 from typing import TypeVar
@@ -15,6 +15,7 @@ from typing import TypeVar
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 
 from palate.records import Message, Part, Slate
+from palate.records.arguments import grouped
 from palate.seeding import digest
 
 Messages = tuple[Message, ...]
@@ -26,6 +27,8 @@ HEADINGS = {
     "plan": "What this person probably expects of an answer:",
     "aspect": "What the person who asks expects of an answer:",
 }
+ABOVE_TRAITS = "What the person who asks said of themselves:"
+"""Apart from the others, whose hash is that of every prompt without traits."""
 ROLE = re.compile(r"^(?=(?:system|user|assistant):)", re.IGNORECASE | re.MULTILINE)
 BROKEN = "\u200b"
 TITLE = 200
@@ -82,13 +85,23 @@ def prompt_hash(*templates: str) -> str:
 
 @lru_cache(maxsize=32)  # a slate's responses, and both orders of a judge, ask for the same
 def about(question: str, shown: tuple[Part, ...]) -> str:
-    """Return the question, headed by what is shown; the bare question if nothing is."""
+    """Return the question, headed by what is shown, kind by kind; bare if nothing is."""
     if not shown:
         return fence(question)
-    ordered = sorted(shown, key=lambda part: part.rank)
+    ordered = sorted(shown, key=lambda part: (part.rank, part.kind))
     # One message, such as a judge's, has no turns: there the part is the post that it is.
-    posts = [p.model_copy(update={"kind": "post"}) if p.kind == "turn" else p for p in ordered]
-    return render_text("about.jinja", question=question, shown=posts, heading=HEADINGS)
+    groups = grouped(ordered, lambda part: "post" if part.kind == "turn" else part.kind)
+    *before, last = groups.items()
+    asked = _above(question, "post", ()) if before else ""
+    heads = [_above(question, *of).removesuffix(asked) for of in before]
+    return "".join([*heads, _above(question, *last)])
+
+
+def _above(question: str, kind: str, parts: Iterable[Part]) -> str:
+    """Return parts of one kind under their heading, and the question below them."""
+    like, heading = ("aspect", ABOVE_TRAITS) if kind == "trait" else (kind, HEADINGS[kind])
+    alike = [part.model_copy(update={"kind": like}) for part in parts]
+    return render_text("about.jinja", question=question, shown=alike, heading={like: heading})
 
 
 def earlier_turns(part: Part) -> tuple[Message, Message]:

@@ -87,6 +87,15 @@ def example_text(choice: Choice) -> str:
     return render_text("example.jinja", question=as_text(choice.messages), **both)
 
 
+def trait_text(name: str, value: str) -> str:
+    """Return what a user said of themselves as one line.
+
+    >>> trait_text("home town", "Sankt\\nPeter")
+    'home town: Sankt Peter'
+    """
+    return render_text("trait.jinja", name=" ".join(name.split()), value=" ".join(value.split()))
+
+
 def plan_text(aspects: Iterable[str]) -> str:
     """Return aspects as a bullet list: how a plan is shown, and what a planner is trained to write.
 

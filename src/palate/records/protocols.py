@@ -43,6 +43,8 @@ class Shown(Record):
     """True where a stranger's part is asked for and there is no (further) third user."""
     search_unmatched: bool = False
     """True where a search shares no word with any text, so that the latest are shown."""
+    lacking: tuple[str, ...] = ()
+    """Kinds of what should be shown and is not there, where the context shows the rest."""
 
 
 class ContextInput(NamedTuple):
@@ -64,7 +66,9 @@ class Context(Protocol):
     What a context may offer besides, each looked for by name:
 
     - `fingerprint`: hash of what it computes with, such as a model; part of a run's identity.
-    - `needs`: of "posts", "choices" and "aspects", those of which the benchmark must have one.
+    - `needs`: of "posts", "choices", "traits" (`traits:NAME,…`) and "aspects", those of which the
+      benchmark must have one.
+    - `parts`: the contexts that it joins, each with its own needs.
     - `prepare(inputs)`: called with a `ContextInput` of every row before the first is shown, for
       work that is cheaper done at once; `shown` must give the same without it.
     - `draws`: how many strangers a row is shown, one after another; their verdicts are averaged.

@@ -16,7 +16,7 @@ from palate.records.questions import Message, Record
 from palate.seeding import digest, shuffled
 from palate.words import shortened
 
-PartKind = Literal["post", "turn", "plan", "persona", "example", "aspect"]
+PartKind = Literal["post", "turn", "plan", "persona", "example", "aspect", "trait"]
 ROUNDS_TO_ZERO = 2.0**-150
 """The largest number that float32 rounds to 0: half of its smallest, and a half goes to even."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Literal
+from copy import copy
 
 from palate.errors import DataError, UsageError
 from palate.records.dates import oldest_first
@@ -38,6 +38,14 @@ class User(Record):
     choices: tuple[Choice, ...] = ()
     traits: Mapping[str, str] = {}
 
+    def has(self, need: str) -> bool:
+        """Tell whether there are `posts`, `choices` or `traits`, or any of `traits:NAME,NAME`."""
+        kind, _, names = need.partition(":")
+        held = getattr(self, kind)
+        if kind != "traits":
+            return bool(held)
+        return any(held.get(name, "").strip() for name in (names.split(",") if names else held))
+
 
 class UserPool:
     """The users of one subset, as a context may know them, and among whom strangers are drawn.
@@ -54,6 +62,7 @@ class UserPool:
         self.have_choices = any(user.choices for user in self.users.values())
         """True where any user's past choices are known."""
         self._row: tuple[str, str, int] | None = None
+        self._having: tuple[str, ...] = ()
         self._pools: dict[str, list[str]] = {}
 
     @classmethod
@@ -94,12 +103,18 @@ class UserPool:
 
         `draw` says which of the row's strangers `stranger` gives, from 0.
         """
-        made = object.__new__(UserPool)
-        made.__dict__.update({**self.__dict__, "_row": (row, user, draw)})
+        made = copy(self)
+        made._row = row, user, draw
         return made
 
-    def stranger(self, having: Literal["posts", "choices"]) -> User | None:
-        """Return the row's stranger: a third user with posts (past choices), drawn for this row.
+    def having(self, *needs: str) -> UserPool:
+        """Return the same users, whose `stranger` has all of this, whatever it is asked for."""
+        made = copy(self)
+        made._having = tuple(sorted({*needs}))
+        return made
+
+    def stranger(self, having: str) -> User | None:
+        """Return the row's stranger: a third user with posts (choices, traits), drawn for this row.
 
         Uniform over the users of the pool that have some, except the row's own user and, in a
         mirrored couple, its mirror user. None where there are not so many third users.
@@ -118,8 +133,10 @@ class UserPool:
                 f"row {row!r}: a stranger is drawn from a pool of users, and none is given; give "
                 "one, such as a benchmark's"
             )
+        needs = self._having or (having,)
+        having = "+".join(needs)
         if having not in self._pools:
-            names = (name for name, other in self.users.items() if getattr(other, having))
+            names = (name for name, other in self.users.items() if all(map(other.has, needs)))
             self._pools[having] = sorted(names)
         excluded = {user, self.mirror_users.get(row, user)}
         drawn = third_users(self._pools[having], excluded, draw + 1, having, self.seed, row)

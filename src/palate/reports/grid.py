@@ -22,7 +22,7 @@ from palate.reports.numbers import (
 from palate.reports.table import GAP, WIDTH, Table, breaks_between
 from palate.reports.user_tables import group_tables, rating_tables
 from palate.reports.verdict import alarm_lines, alarms_of, measured, not_measured, precisions
-from palate.runs import Gain, Run, Summary, Test
+from palate.runs import Gain, MemberReport, Run, Summary, Test
 
 NAMED = {"gain": "gain over nothing", "identity": "identity gain"}
 CONSISTENT = 0.9
@@ -52,6 +52,7 @@ def detail_tables(grid: Grid, *, times: bool = True) -> list[Table]:
         tables.append(_main(benchmark, runs, grid, times=times))
         if any(len(run.summary.subsets) > 1 for run in runs):
             tables.append(_by_subset(benchmark, runs))
+        tables += member_tables(benchmark, runs)
     return tables
 
 
@@ -187,10 +188,13 @@ def _left_out(summaries: Sequence[Summary], names: ShortNames) -> Iterator[str]:
         if s.split_texts:
             yield f"{where}: in {s.split_texts} rows a long text was split for the embedder."
         posts = "strangers' posts" if s.context.startswith("profile") else "posts or past choices"
+        posts = "texts of users" if s.context.startswith("traits") or "+" in s.context else posts
         if s.leaks_dropped:
             yield f"{where}: {s.leaks_dropped} {posts} dropped: they held the answer."
         if s.shortfall_words:
             yield f"{where}: {posts} fall {s.shortfall_words:,} words short."
+        lacking = (s.lacking or {}).items()
+        yield from (f"{where}: {n:,} rows are shown no {kind}." for kind, n in lacking)
         if s.searches_unmatched:
             n = f"{s.searches_unmatched:,}"
             yield f"{where}: {n} searches without a word in common show the latest posts."
@@ -226,6 +230,38 @@ def _by_subset(benchmark: str, runs: Sequence[Run]) -> Table:
     ]
     columns = ["subset", "scorer", "context", "accuracy [95 %]"]
     return Table(title, columns, rows, [*notes], 3, breaks_between(row[0] for row in rows))
+
+
+def member_tables(benchmark: str, runs: Sequence[Run]) -> Iterator[Table]:
+    """Yield the table of the members of panels and mixes, with their agreement below."""
+    told = [(run.summary, run.summary.members) for run in runs if run.summary.members is not None]
+    if not told:
+        return
+    names = short_names(summary.scorer for summary, _ in told)
+    listed = [(summary, member) for summary, whole in told for member in whole.members]
+    columns: dict[str, Callable[[tuple[Summary, MemberReport]], str]] = {
+        "scorer": lambda of: names[of[0].scorer],
+        "context": lambda of: context_name(of[0].context, oracle=of[0].oracle),
+        "member": lambda of: of[1].name,
+        "accuracy [95 %]": lambda of: figure(of[1].accuracy),
+    }
+    if any(member.weight for _, member in listed):
+        columns["weight [95 %]"] = lambda of: figure(of[1].weight, signed=True)
+        columns["scale"] = lambda of: NONE if of[1].scale is None else f"{of[1].scale:.4g}"
+    notes = []
+    for summary, whole in told:
+        place, agreed = names.place(summary), f"α {figure(whole.agreement)}"
+        n, learnt = whole.agreement.n, whole.learnt
+        notes.append(f"{place}, by {whole.by}: members agree by {agreed} over {n:,} rows.")
+        if learnt is not None:
+            text = "Weights, of scores over their scale, are of {rows:,} past choices of {users:,} "
+            notes.append(f"{text}users; {{left_out:,}} are left out.".format(**learnt))
+        figures = [(f"weight of {member.name}", member.weight) for member in whole.members]
+        figures.append(("α", whole.agreement))
+        notes += without_interval((f"{place}, {name}", it.note) for name, it in figures if it)
+    notes += legend({member.scorer: member.name for _, member in listed})
+    title = f"{benchmark}: members of panels and mixes"
+    yield Table.of(title, listed, columns, [*notes, *legend(names)], 3, parted=2)
 
 
 def comparison_tables(comparison: Comparison, *, details: bool = True) -> list[Table]:

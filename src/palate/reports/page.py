@@ -22,6 +22,7 @@ from palate.files import write_whole
 from palate.html import colours
 from palate.records.arguments import checked, grouped, listed
 from palate.reports.contents import BenchmarkRuns, Contents, gather, parts_of
+from palate.reports.grid import member_tables
 from palate.reports.names import Names
 from palate.reports.page_rows import example, rows
 from palate.reports.page_scorers import limits, pictures, ranking, scorers
@@ -322,6 +323,11 @@ SECTIONS: tuple[Maker, ...] = (
     example,
     _of_each("users", "Who is served badly", users),
     _of_each("subsets", "Subsets", subsets),
+    _of_each(
+        "members",
+        "Members of panels and mixes",
+        lambda of, names, _: map(names.table, member_tables(of.name, of.runs)),
+    ),
     _of_each("trust", "Can I trust it?", trust),
     rows,
     ranking,

@@ -271,17 +271,21 @@ def _left_out(summaries: Iterable[Summary], names: Mapping[str, str]) -> Iterato
     # One line per context: what was left out, how often, of which scorers.
     for context, some in grouped(summaries, lambda s: context_name(s.context)).items():
         counts = {
-            (field, names[summary.scorer]): n
-            for summary in some
-            for field in COUNTS
-            if (n := getattr(summary, field) or 0)
-            > (MANY * summary.n_pairs if field == "searches_unmatched" else 0)
+            (what, names[summary.scorer]): n for summary in some for what, n in _counts(summary)
         }
-        by_field = grouped(counts, lambda place: place[0])
         listed = "; ".join(
-            f"{max(counts[place] for place in places):,} {COUNTS[field]} "
+            f"{max(counts[place] for place in places):,} {what} "
             f"({', '.join(name for _, name in places)})"
-            for field, places in by_field.items()
+            for what, places in grouped(counts, lambda place: place[0]).items()
         )
         if listed:
             yield f"{context}: {listed}."
+
+
+def _counts(summary: Summary) -> Iterator[tuple[str, int]]:
+    for field, what in COUNTS.items():
+        n = getattr(summary, field) or 0
+        if n > (MANY * summary.n_pairs if field == "searches_unmatched" else 0):
+            yield what, n
+    for kind, n in (summary.lacking or {}).items():
+        yield f"rows shown no {kind}", n

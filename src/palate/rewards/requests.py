@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
-from pydantic import FiniteFloat, model_validator
+from pydantic import FiniteFloat, ValidationError, model_validator
 
 from palate.errors import UsageError
 from palate.marks import OpenThought, after_thought, prompt_end, thought_within
 from palate.records import Message, Record, Scores, User
+from palate.records.questions import problem_of
 
 EMPTY = "empty answer"
 NO_MESSAGE = "no message of the assistant"
@@ -47,6 +48,30 @@ class RewardRequest(Record):
         if self.turns and self.row is not None:
             raise ValueError("a row brings its own turns")
         return self
+
+
+LiveUser = User | Mapping[str, Any]
+"""A user given in the call, or what is known of them."""
+
+
+def user_of(given: LiveUser) -> User:
+    """Return a user of whom `traits`, `posts`, `choices` or an `id` are given.
+
+    Posts are texts, or mappings with `text`, the oldest first. Raises `UsageError` naming what
+    cannot be read.
+
+    >>> user_of({"traits": {"age": "30"}, "posts": ["I only drink tea."]}).posts[0].text
+    'I only drink tea.'
+    """
+    if isinstance(given, User):
+        return given
+    listed = posts if isinstance(posts := given.get("posts", ()), list | tuple) else [posts]
+    try:
+        read = [{"text": post} if isinstance(post, str) else post for post in listed]
+        named = [{"id": f"{k}", **post} for k, post in enumerate(read)]
+        return User.model_validate({"id": "in the call", **given, "posts": named})
+    except (TypeError, ValidationError) as error:
+        raise UsageError(f"user: {problem_of(error)}") from error
 
 
 class HasText(Protocol):

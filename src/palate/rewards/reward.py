@@ -49,6 +49,7 @@ from palate.records.arguments import checked
 from palate.rewards.requests import (
     EMPTY,
     Answer,
+    LiveUser,
     RatedResponse,
     ReadsRendered,
     RewardRequest,
@@ -58,6 +59,7 @@ from palate.rewards.requests import (
     row_number,
     row_requests,
     spoken,
+    user_of,
 )
 from palate.scorers import build_scorer
 from palate.seeding import digest
@@ -139,9 +141,9 @@ class Reward:
     """Why completions that `trl` was given have no reward, and how many."""
 
     def __call__(
-        self, question: str, response: str, user: User, *, turns: Sequence[Message] = ()
+        self, question: str, response: str, user: LiveUser, *, turns: Sequence[Message] = ()
     ) -> RewardValue:
-        """Return the reward of one response for a user who is given in the call.
+        """Return the reward of one response for a user in the call, or for what is known of them.
 
         `turns` are what was said before the question, oldest first. The user's choices are learnt
         from where the scorer keeps a state for each user. A stranger is drawn among the data's
@@ -149,8 +151,8 @@ class Reward:
 
         Raises `UsageError` for a user without what the context shows, and what scoring raises.
         """
-        earlier = tuple(turns)
-        request = RewardRequest(question=question, turns=earlier, responses=(response,), user=user)
+        earlier, who = tuple(turns), user_of(user)
+        request = RewardRequest(question=question, turns=earlier, responses=(response,), user=who)
         return self.values([request])[0][0]
 
     def values(self, requests: Sequence[RewardRequest]) -> list[tuple[RewardValue, ...]]:
@@ -250,7 +252,7 @@ class Reward:
         self,
         question: str,
         response: str,
-        user: User,
+        user: LiveUser,
         ratings: Iterable[RatedResponse],
         *,
         turns: Sequence[Message] = (),
@@ -262,20 +264,18 @@ class Reward:
         this very response is left out. None where fewer than two different ratings are left.
         Raises as a call does.
         """
+        who = user_of(user)
         this = RatedResponse(question=question, response=response, rating=0, turns=tuple(turns))
         rated = [it for it in ratings if it.model_copy(update={"rating": this.rating}) != this]
         requests = [
-            RewardRequest(question=it.question, turns=it.turns, responses=(it.response,), user=user)
+            RewardRequest(question=it.question, turns=it.turns, responses=(it.response,), user=who)
             for it in (*rated, this)
         ]
         *known, (new,) = self.values(requests)
         if new.value is None:
             return new
-        both = [
-            (value.value, it.rating)
-            for (value,), it in zip(known, rated, strict=True)
-            if value.value is not None
-        ]
+        pairs = zip(known, rated, strict=True)
+        both = [(value.value, it.rating) for (value,), it in pairs if value.value is not None]
         if len({rating for _, rating in both}) < 2:
             return RewardValue(None, FEW_RATINGS)
         scores, stars = zip(*both, strict=True)

@@ -60,11 +60,43 @@ class ReportedEstimate(Record):
         """Take over what tables and JSON need of an estimate."""
         return cls.model_validate(estimate, from_attributes=True)
 
+    def called(self, unit: str, item: str = "question") -> ReportedEstimate:
+        """Return it with a note that names users and questions so."""
+        note = self.note and self.note.replace("user", unit).replace("question", item)
+        return self.model_copy(update={"note": note})
+
+
+class MemberReport(Record):
+    """One member of a panel or mix."""
+
+    name: str
+    scorer: str
+    accuracy: ReportedEstimate
+    """As of a run of the member alone."""
+    weight: ReportedEstimate | None = None
+    """Of a mix: how often the member's scores count, divided by `scale`."""
+    scale: float | None = None
+
+
+class Members(Record):
+    """Whose judgements or scores a panel or mix is made of."""
+
+    by: str
+    """`majority`, `share` or `margin`; of a mix `learnt weights` or `given weights`."""
+    members: tuple[MemberReport, ...]
+    agreement: ReportedEstimate
+    """Krippendorff's α of the members' choices, over both orders; n counts rows."""
+    learnt: dict[str, int | str] | None = None
+    """Of learnt weights, how many past choices (`rows`) of how many `users` they come from, the
+    `hash` of all, and how many were `left_out` since a member lacks a score."""
+
 
 class Summary(WhereGiven):
     """One run in numbers; holds no time, path or version, so equal runs give equal bytes."""
 
-    where_given: ClassVar[frozenset[str]] = frozenset({"noise", "searches_unmatched", "alarms"})
+    where_given: ClassVar[frozenset[str]] = frozenset(
+        {"noise", "searches_unmatched", "lacking", "alarms", "members"}
+    )
 
     benchmark: str
     scorer: str
@@ -110,6 +142,8 @@ class Summary(WhereGiven):
     shortfall_words: int = 0
     searches_unmatched: int | None = None
     """Searches that share no word with any text, so that the latest are shown; None for none."""
+    lacking: dict[str, int] | None = None
+    """Rows that are shown nothing of this kind, where a context joins several or shows traits."""
     split_texts: int = 0
     """Rows in which an embedder had to split a text."""
     notes: tuple[str, ...] = ()
@@ -117,6 +151,8 @@ class Summary(WhereGiven):
     """Signs in the numbers that the scorer does not do what it is meant to; baselines have none."""
     noise: Noise | None = None
     """Only of half precision, and of endpoints that were asked again."""
+    members: Members | None = None
+    """Only of panels and mixes."""
 
 
 class Gain(WhereGiven):

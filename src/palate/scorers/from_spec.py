@@ -12,7 +12,7 @@ from palate.contexts import NOTHING, of_stranger, shows, strangers_of
 from palate.errors import SpecError, UsageError
 from palate.learning import is_policy
 from palate.records import Judge, Scorer, ScorerInfo, Scores, Settings, Slate
-from palate.records.arguments import shown
+from palate.records.arguments import ObjectName, shown
 from palate.scorers.state_options import State
 from palate.session import Session
 from palate.specs import Spec, equal_but_draws, load
@@ -48,6 +48,14 @@ def build_scorer(
     if not isinstance(made, Scorer | Judge):
         raise SpecError(f"{spec}: {type(made).__name__} has neither score() nor judge()")
     return made
+
+
+def spec_of(scorer: Scorer | Judge, text: str | None, name: str | None = None) -> str:
+    """Return what a scorer is called: without options that change no number, as a time-out."""
+    if text is None or isinstance(text, ObjectName):
+        return str(text or name or type(scorer).__name__)
+    own = getattr(scorer, "canonical", None)
+    return own if isinstance(own, str) else str(Spec.parse(text))
 
 
 def _maker(spec: Spec) -> Any:

@@ -57,9 +57,7 @@ class Figure(Record):
         cls, group: Group, of: str, measure: str, estimate: Estimate, **more: float | str | None
     ) -> Figure:
         """Return a figure over raters and pairs, named so where it has no interval."""
-        reported = ReportedEstimate.of(estimate)
-        note = reported.note and reported.note.replace("user", "rater").replace("question", "pair")
-        reported = reported.model_copy(update={"note": note})
+        reported = ReportedEstimate.of(estimate).called("rater", "pair")
         return cls.model_validate(
             {"group": group, "of": of, "measure": measure, "estimate": reported, **more}
         )

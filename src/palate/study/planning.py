@@ -138,7 +138,8 @@ def make_items(
             of_item.add(user := user_key(pair.user_id))
             if shows(context.spec) == "stranger":
                 pool = pools[pair.subset].at(pair.id, pair.user_id, k % rows.draws)
-                strangers = [pool.stranger(of) for of in ("posts", "choices") if of in needs]
+                pool = getattr(context, "pool_of", lambda known: known)(pool)
+                strangers = [pool.stranger(of) for of in needs if of != "aspects"]
                 of_item.update(user_key(other.id) for other in strangers if other is not None)
             side = "first" if item.answers[0] == pair.chosen else "second"
             row_id = rows.id(k)

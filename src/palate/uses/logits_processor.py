@@ -168,7 +168,7 @@ def _slate(
     if getattr(context, "of", None) == "stranger":
         raise _no_stranger(typed)
     needs = [need for need in getattr(context, "needs", ()) if need != "aspects"]
-    if user is None or (needs and not any(getattr(user, need) for need in needs)):
+    if user is None or (needs and not any(map(user.has, needs))):
         lacks = " or ".join(needs) or "an id"
         raise UsageError(f"context {typed}: give users= with {lacks}, one for each question")
     *turns, last = conversation

@@ -43,7 +43,7 @@ OTHER_READING = (
 OF_MANIFEST = "details, passes, versions"
 UNSEEN = (
     *("oracle", "models", "parts_dropped", "leaks_dropped", "shortfall_words"),
-    *("searches_unmatched", "split_texts", "notes", "alarms"),
+    *("searches_unmatched", "lacking", "split_texts", "notes", "alarms", "members"),
 )
 """Fields of a summary that only scoring all rows tells."""
 OF_DATA = ("undecided_rows", "bad_rows")

@@ -1,0 +1,31 @@
+"""A study that shows joined contexts: every part of one person, who is named beside the row's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pairs import pair_of
+from palate.benchmarks import Dataset
+from palate.records import Post
+from palate.study.planning import StudyOptions, plan_study
+
+USERS = ("ann", "bob", "cy", "di")
+
+
+def test_a_study_asks_about_joined_contexts_and_names_the_one_stranger(tmp_path: Path) -> None:
+    data = Dataset("made", tuple(
+        pair_of(id=f"{user}{k}", user_id=user, text=f"Which tea {k}?", chosen=f"Black {user}{k}.",
+                rejected=f"Green {user}{k}.", traits={"town": f"Ghent of {user}"},
+                profile=(Post(id=user, text=f"I drink tea. ({user})"),))
+        for user in USERS for k in range(3)
+    ))  # fmt: skip
+    contexts = ("traits+profile:1", "traits+profile:1?of=stranger")
+    options = StudyOptions(raters=2, per_pair=1, checks=0, contexts=contexts)
+    study = plan_study(data, options, tmp_path)
+    asked = [item for item in study.items.values() if item.asks == "prefers"]
+    assert len(asked) == 2 * len(data.rows)
+    assert all({part.kind for part in item.shown} == {"trait", "post"} for item in asked)
+    for item in asked:
+        own = {part.text.split()[-1].strip("()") for part in item.shown}
+        assert len(own) == 1, "all parts are of one person"
+    assert {len(item.users) for item in asked} == {1, 2}
