@@ -33,6 +33,8 @@ CLASSIFIER = "classifier --base ./none --data votes.jsonl"
     [
         (f"{CLASSIFIER} -c rubric", 2, "context rubric is an oracle: it shows gold"),
         (f"{CLASSIFIER} -c profile:2 -c rubric", 2, "context rubric is an oracle"),
+        (f"{CLASSIFIER} -c profile:2+rubric", 2, "context profile:2+rubric is an oracle"),
+        (f"{CLASSIFIER} -c traits", 2, "so there is no context traits"),
         (f"{CLASSIFIER} -c profile:2 -c profile:02", 2, "context profile:2 is named twice"),
         (f"{CLASSIFIER} -c profil:2", 2, "did you mean profile?"),
         (f"{CLASSIFIER} --shown-nothing 0.2", 2, "--shown-nothing: says how a context is shown"),

@@ -47,7 +47,7 @@ def row(k: int, user: str, *likes: str, posts: int = 3, **more: Any) -> Preferen
         for n in range(posts)
     )
     chosen, rejected = likes or (f"Soup {k}, and bread.", f"Rice {k}.")
-    told = {"date": f"2026-01-{k + 1:02}", "profile": texts, **more}
+    told = {"date": f"2026-01-{k + 1:02}", "profile": texts, "traits": {"of": user}, **more}
     return PreferencePair(
         id=f"{user}-{k}", user_id=user, text=f"What is for lunch on day {k}?", chosen=chosen,
         rejected=rejected, **told,
@@ -123,7 +123,9 @@ def test_the_loss_of_a_step_is_that_of_the_texts_that_show_prints(
 
 
 @pytest.mark.parametrize("method", TRAIN)
-@pytest.mark.parametrize("context", ["profile:3", "examples:2", "profile:3?as=turns"])
+@pytest.mark.parametrize(
+    "context", ["profile:3", "examples:2", "profile:3?as=turns", "traits+profile:3"]
+)
 def test_a_row_is_cut_as_the_scorer_cuts_it(
     method: str, context: str, tiny: Tiny, tmp_path: Path
 ) -> None:
@@ -249,7 +251,7 @@ def test_opposite_votes_make_every_pair_as_often_right_one_way_as_the_other() ->
     }  # fmt: skip
     of_row = {it.pair.id: it.parts for it in plain.examples}
     assert all(it.parts == of_row[it.pair.id] for it in added), "under the other user's posts"
-    assert both.facts["opposite_votes"] == 8
+    assert both.facts([1], 0)["opposite_votes"] == 8
 
 
 def test_users_left_out_are_nobodys_stranger_and_play_no_part() -> None:
