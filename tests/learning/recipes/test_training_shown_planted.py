@@ -54,9 +54,7 @@ def world(name: str, users: int, rows: int = 40, *, personal: bool = True) -> Wo
         habits = [" ".join(stream.choice(HABITS[kind], 3)) for _ in range(6)]
         profile = tuple(Post(id=str(n), text=text) for n, text in enumerate(habits))
         while len(made) < (k + 1) * rows:
-            both = [
-                [*stream.choice(LIVING + MADE, 2), stream.choice(GOOD + BAD)] for _ in range(2)
-            ]
+            both = [[*stream.choice(LIVING + MADE, 2), stream.choice(GOOD + BAD)] for _ in range(2)]
             worth = [
                 (kind if personal else 1) * sum((w in LIVING) - (w in MADE) for w in words)
                 + sum((w in GOOD) - (w in BAD) for w in words)
