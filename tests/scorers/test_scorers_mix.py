@@ -248,16 +248,17 @@ def test_a_run_is_of_the_past_choices_that_it_learnt_from(scorers):
     assert len(folders) == 2
 
 
-def test_under_a_strangers_posts_weights_are_those_of_the_own(scorers):
+@pytest.mark.parametrize("of_user", ["profile:1", "traits+profile:1"])
+def test_under_a_strangers_posts_weights_are_those_of_the_own(scorers, of_user):
     def reads(slate, text):  # likes what the shown text's user likes, at random of nobody's
         return unit("reads", text, [part.text for part in slate.shown])
 
     scorers["r"] = Planted("r", reads)
     write("a", "r")
-    pairs = data(rows_of(users=6))
+    pairs = data([{**row, "traits": {"id": row["user_id"]}} for row in rows_of(users=6)])
     none, own, stranger = (
         evaluate(pairs, MIX, context, root="runs")
-        for context in ("none", "profile:1", "stranger:1")
+        for context in ("none", of_user, f"{of_user}?of=stranger")
     )
     assert weights_of(own) == weights_of(stranger) != weights_of(none)
     assert own.summary.members.learnt == stranger.summary.members.learnt
