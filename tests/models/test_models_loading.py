@@ -73,6 +73,8 @@ UNREAD = {
     "rotary_interleaved": True,
     "alibi": True,
     "position_embedding_type": "relative_key",
+    "sentence_transformers": {"activation_fn": "torch.nn.modules.linear.Identity"},
+    "sbert_ce_default_activation_function": "torch.nn.modules.linear.Identity",
 }
 
 

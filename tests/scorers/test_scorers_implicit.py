@@ -74,12 +74,15 @@ def test_an_implicit_reward_is_the_scaled_difference_from_the_reference(tiny):
     assert free.values == pytest.approx(summed(policy, slate), abs=TOLERANCE)
 
 
-def test_a_policy_against_itself_has_no_preferences(tiny):
+def test_a_policy_that_is_its_reference_is_unscored_by_name(tiny):
     found = scores(
         build_scorer(f"implicit:{tiny.model()}?reference={tiny.model()}", default_session()),
         make_slate(*RESPONSES),
     )
-    assert found.values == (0.0, 0.0, 0.0)
+    assert found.values == (None, None, None)
+    assert set(found.reasons) == {
+        "policy and reference give the same number: is it one model, or a lost adapter?"
+    }
 
 
 def test_a_margin_is_a_log_odds_only_where_beta_and_a_reference_are_given(tiny):
