@@ -14,7 +14,7 @@ from palate.engines import language_model as lm
 from palate.engines.endpoint_scores import LogProbabilities, PromptLogprobs
 from palate.engines.http_client import ClientParts, HttpClient
 from palate.engines.http_refusals import Refusal
-from palate.engines.http_replies import Reply, read_completion
+from palate.engines.http_replies import NEVER, Reply, read_completion
 from palate.engines.http_requests import (
     NO_TEMPERATURE,
     AllRefused,
@@ -40,8 +40,6 @@ FEW_LOGPROBS = 5
 """Asked for where an endpoint refuses more, and does not say how many it allows."""
 MARKS = "▁ĠĊ \t\n"
 """What tokens begin with where a word begins, written out by some servers."""
-NEVER = -9000.0
-"""Servers write −9999 or −∞ for what cannot be; it is then not listed."""
 ROUNDING = 1e-6
 """Probability that the rounding of what is listed may hide."""
 ABSENT = "unreadable: label %s is not among the first token's alternatives"

@@ -10,6 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from itertools import chain, pairwise
+from math import exp
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +30,8 @@ OPEN = {"", "null", "none"}
 """How servers write that a reply has no end yet."""
 LONG = 20
 """Characters that do not stand in two texts by chance."""
+ALL, NEVER = 1.01, -9000.0
+"""What listed probabilities may add up to, rounded; −9999 or −∞ is written for what cannot be."""
 CALLS = "tool_calls tool_call tool_use function_call"
 ENDINGS = {
     "whole": f"stop end_turn eos eos_token endoftext stop_sequence complete {CALLS}",
@@ -166,7 +169,13 @@ def _first_token(choice: Any, text: str) -> dict[str, float] | None:
         _refuse(other, "the log-probabilities are of another text than the reply's")
     listed = (content[0].get("top_logprobs") or [content[0]]) if content else []
     pairs = [(str(a["token"]), float(a["logprob"])) for a in listed if a["logprob"] is not None]
-    return dict(reversed(pairs)) or None
+    first_listed = dict(reversed(pairs))
+    possible = [logp for logp in first_listed.values() if logp > NEVER]
+    more = sum(exp(min(logp, 1)) for logp in possible) > ALL
+    _refuse(more, "the log-probabilities are none: listed tokens have more than all probability")
+    alone = possible == [0.0] and len(listed) > 1
+    _refuse(alone, "the first token has all of the probability, as behind a sampler (top_p, top_k)")
+    return first_listed or None
 
 
 def _text(message: Any, ending: str, cut_off: bool) -> str:

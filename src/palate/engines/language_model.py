@@ -228,7 +228,7 @@ class LocalLanguageModel(LanguageModel):
             for j, fit in enumerate(fits.pop(k)):
                 if not fit:
                     yield k, j, Reply(failure=TOO_LONG)
-                elif (logits := next(rest)).share < LEAST_SHARE:
+                elif not (logits := next(rest)).share >= LEAST_SHARE:  # nor NaN
                     yield k, j, Reply(failure=UNLIKELY)
                 else:
                     yield k, j, Reply(labels=logits.values)
