@@ -25,13 +25,13 @@ WRAPPED = 0.3
 """Share of the rows from which on such a form is told."""
 TELLING = 12  # letters from which on a response within a question is no chance
 PERSON = re.compile(
-    rf"(?:.*[_:.])?(?:{'|'.join(PEOPLE)}|coder|performer|author|subject|user_?name|e_?mail)"
-    r"(?:_(?:id|name|code|hash|e?mail|address|pid))*"
+    rf"(?!chosen_|rejected_)(?:.*[_:.])?(?:{'|'.join(PEOPLE)}|coder|turker|grader|performer|author"
+    r"|subject|user_?name|e_?mail)(?:_(?:id|name|code|hash|e?mail|address|pid|index|no|number|key))*"
 )
 """Names of columns, in plain form, that may say who chose."""
 STATE = re.compile(
     r"(?:.*[_:.])?(?:status|state|finished|done|completed|submitted|approved|rejected|accepted"
-    r"|valid|spam|flagged|deleted|skipped|discarded|cancelled|preview|passed"
+    r"|valid|spam|tainted|trusted|flagged|deleted|skipped|discarded|cancelled|preview|passed"
     r"|(?:golden|attention)(?:[_:.].*)?)"
 )
 """Names of columns that may say that a row does not count."""

@@ -114,7 +114,7 @@ def rated(peek: Peek, options: LayoutOptions) -> LayoutMatch | str:
         return "no list of responses such as completions or answers"
     prompt, who = peek.first(QUESTION), peek.who()
     inner = Peek.of(item for row in peek.values(column) for item in decoded_list(row))
-    text, score = inner.first(RESPONSE), peek.first(BESIDE)
+    text, score = inner.first(RESPONSE), peek.first([*options.mapped & {*SCORE}] or BESIDE)
     if inner.rows:
         scores = [name for name in inner.columns if SCORED.search(name)]
         score = inner.first((*SCORE, *(scores if len(scores) == 1 else ())))
@@ -159,7 +159,8 @@ def _lists(peek: Peek, name: str) -> bool:
 
 @row_layout("rated-rows", "a row for each response with a score (HelpSteer, TRL unpaired)")
 def rated_rows(peek: Peek, options: LayoutOptions) -> LayoutMatch | str:
-    prompt, text, score = peek.first(QUESTION), peek.first(RESPONSE), peek.first(SCORE)
+    prompt, text = peek.first(QUESTION), peek.first(RESPONSE)
+    score = peek.first([*options.mapped & {*SCORE}] or SCORE)
     if prompt is None or text is None or score is None or prompt == text:
         lacking = "question" if prompt is None else "response" if text is None else "score"
         return f"no column of the {lacking}"
