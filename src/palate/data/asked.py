@@ -311,7 +311,7 @@ def with_posts(
         line = f"{len(unknown)} of {every} users have no post in {place}"
         account.say(line, f"the first: {min(unknown)!r}")
         if twins := lost_zeros(unknown, posts):
-            line = f"a user of {place} has lost zeros that the rows have, or gained them"
+            line = f"a user of {place} has zeros or capitals that the rows have not, or lacks them"
             account.say(line, "{!r} in the rows, {!r} there".format(*twins))
 
 

@@ -49,7 +49,8 @@ LAYOUTS = {layout.name: layout for layout in READ}
 NAMES = {*KNOWN, *QUESTION, *WHO, *CHOICE, *RESPONSE}
 """Names of columns that are known, as they are read without capitals too."""
 TOLD = ("response", "winner", "score", "rank")
-"""Names of `--map` that layouts alone read."""
+NUMBERED = re.compile(rf"(?:score|rank)_[ab12]|{ENDED.pattern}", re.IGNORECASE)
+"""Names of `--map` that layouts alone read: such, and `response_c` or `score_a`."""
 CONTRACT, NONE = "contract", "none"
 OF_UNNAMED = re.compile(rf"{UNNAMED}(?:-|\Z)")
 
@@ -167,7 +168,7 @@ def _refuse_unheard(peek: Peek, options: LayoutOptions, reading: LayoutMatch | N
     for name in sorted(options.mapped):
         passed_over = columns.get(name) is not None or (reading and name in ("chosen", "rejected"))
         of_votes = name.startswith(VOTE_OF) and VOTE_OF not in texts
-        told = passed_over or name in TOLD or ENDED.fullmatch(name) or of_votes
+        told = passed_over or name in TOLD or NUMBERED.fullmatch(name) or of_votes
         if told and not re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", texts):
             flag = "votes" if of_votes else name
             ways = str(reading) if reading else _no_layout(peek, options)

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 from palate.data.account import Account
 from palate.data.asked import posts_of, with_posts
-from palate.data.columns import ENDED, VOTE_OF, LayoutOptions, Numbered, Row, changed
+from palate.data.columns import VOTE_OF, LayoutOptions, Numbered, Row, changed
 from palate.data.files import download, read_rows, stem
-from palate.data.layouts import TOLD, understand
+from palate.data.layouts import NUMBERED, TOLD, understand
 from palate.data.notes import RowNotes
 from palate.data.rows import CHOICE, KNOWN, REQUIRED, as_mapping, read_question
 from palate.data.streams import MAX_LINE, FileReading
@@ -264,8 +264,8 @@ def parse_columns(pairs: Sequence[str]) -> dict[str, str]:
     {'chosen': 'better', 'vote of anna': 'anna', 'vote of ben': 'ben'}
     """
     columns: dict[str, str] = {}
-    given = [text.partition("=")[0] for text in pairs]
-    known = KNOWN | OF_LAYOUTS | {name for name in given if ENDED.fullmatch(name)}
+    given = (text.partition("=")[0] for text in pairs)
+    known = KNOWN | OF_LAYOUTS | {*filter(NUMBERED.fullmatch, given)}
     for ours, theirs in _named(pairs, "--map", known):
         if ours == VOTES:
             columns |= {f"{VOTE_OF}{name}": name for name in theirs.split(",")}

@@ -40,6 +40,8 @@ PLACE = re.compile(
     r"|first_shown)(?:_(?:model|system|response))?|(?:(?:display|presentation|screen)_)?order"
 )
 """Names of columns that may say which response stood on which side."""
+TURN = re.compile(r"(?:turn|round)(?:_(?:id|index|idx|no|number))?")
+"""Names of columns that may say how many turns were before."""
 STATES = 6  # values that such a column has at most
 
 
@@ -48,7 +50,7 @@ class RowNotes:
 
     def __init__(self) -> None:
         self.rows, self.unnamed, self.pointed, self.partly_dated = 0, 0, 0, 0
-        self.wrapped, self.judged = [0, 0], 0
+        self.wrapped, self.judged, self.followed = [0, 0], 0, False
         self.columns: set[str] = set()
         self.unknown: dict[str, Counter[str] | None] = {}
         """Columns that nothing is read from, and what those hold that may say what a row is."""
@@ -64,6 +66,7 @@ class RowNotes:
     ) -> None:
         """Count a row, what it was read as, and the fields of the posts it lost."""
         self.rows += 1
+        self.followed |= bool(question.turns)
         ids = [row.get(name) for name in IDENTIFIERS]
         self.pointed += any(isinstance(name, str) and bool(WHOLE.fullmatch(name)) for name in ids)
         self.partly_dated += len({post.date is None for post in question.profile}) > 1
@@ -71,7 +74,7 @@ class RowNotes:
         for name, value in question.extra.items():
             if name not in self.unknown:
                 form = plain_form(name)
-                telling = any(names.fullmatch(form) for names in (PERSON, STATE, PLACE))
+                telling = any(names.fullmatch(form) for names in (PERSON, STATE, PLACE, TURN))
                 self.unknown[name] = Counter() if telling else None
             if (counted := self.unknown[name]) is not None and value != "":
                 counted[str(value)] += 1
@@ -125,7 +128,8 @@ class RowNotes:
                 account.say(line)
         if twins:
             account.say(
-                "two ids differ in zeros before: two users?", "{!r} and {!r}".format(*twins)
+                "two ids differ in zeros before or capitals alone: two users?",
+                "{!r} and {!r}".format(*twins),
             )
         for places, what in (
             (self.equal, "equal votes of one person, each counted"),
@@ -149,6 +153,12 @@ class RowNotes:
             if PERSON.fullmatch(form) and not self.users and 1 < len(counted) < filled:
                 line = f"no column is read as who chose; {flag.format('user_id')} may name them"
                 yield line, ""
+            if TURN.fullmatch(form) and not self.followed and 1 < len(counted) < filled:
+                yield (
+                    f"`{name}` may count earlier turns, and none is read; "
+                    f"{flag.format('split')} --split VALUE reads the rows of one value",
+                    ", ".join(sorted(counted)),
+                )
             states = len(counted) + bool(empty)
             if not 1 < states <= STATES or len(counted) >= filled:
                 continue

@@ -44,6 +44,8 @@ ABOUT = ("info",)
 ACCEPTED = "accept"
 """Prodigy's list of the options that were chosen."""
 NOT_DONE = ("reject", "ignore")
+PLACE = re.compile(r"(?:^|_)(?:conversation|interaction|dialog(?:ue)?|thread)(?:_id)?$")
+"""Columns that say in which conversation the same question was asked."""
 PAIRS_OF: Mapping[str, Callable[[list[int]], Collection[tuple[int, int]]]] = {
     "all": lambda order: list(combinations(order, 2)),
     "adjacent": lambda order: list(pairwise(order)),
@@ -167,8 +169,8 @@ def rated_rows(peek: Peek, options: LayoutOptions) -> LayoutMatch | str:
     who, account = peek.who(), Account("")
     used = [name for name in (prompt, text, score, who) if name]
     ratings = Ratings(prompt, text, who, score == "rank", options.pairs, account)
-    contexts = [name for name in peek.columns if ASKING.search(plain_form(name))]
-    contexts = [name for name in contexts if name not in used]
+    forms = {name: plain_form(name) for name in peek.columns if name not in used}
+    contexts = [name for name, form in forms.items() if ASKING.search(form) or PLACE.search(form)]
     choice = ratings.choice(score)
     read = {"question": prompt, "responses": f"{text}, a row each", "choice": choice}
 

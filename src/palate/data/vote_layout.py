@@ -47,7 +47,7 @@ ANNOTATOR = re.compile(
 )
 """Columns of which each is one person's vote."""
 NO_VOTE = (None, "", "*", ".", "-")
-ANNOTATORS = re.compile(r"(?:\w+_)?(?:votes|annotations|annotators|judge?ments|preferences)", re.I)
+ANNOTATORS = re.compile(r"(?:\w+_)?(?:vote|annotation|annotator|judge?ment|preference)s?", re.I)
 SCORES = ("score", "rating", "reward", "rank")
 
 
