@@ -49,7 +49,7 @@ LAYOUTS = {layout.name: layout for layout in READ}
 NAMES = {*KNOWN, *QUESTION, *WHO, *CHOICE, *RESPONSE}
 """Names of columns that are known, as they are read without capitals too."""
 TOLD = ("response", "winner", "score", "rank")
-NUMBERED = re.compile(rf"(?:score|rank)_[ab12]|{ENDED.pattern}", re.IGNORECASE)
+NUMBERED = re.compile(rf"(?:score|rank|winner)_(?:[ab12]|tie)|{ENDED.pattern}", re.IGNORECASE)
 """Names of `--map` that layouts alone read: such, and `response_c` or `score_a`."""
 CONTRACT, NONE = "contract", "none"
 OF_UNNAMED = re.compile(rf"{UNNAMED}(?:-|\Z)")
