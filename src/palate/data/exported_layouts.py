@@ -137,7 +137,8 @@ def argilla(peek: Peek, options: LayoutOptions) -> LayoutMatch | str:
     if asked is None:
         return "no question with two responses"
     vote, (prompt, two) = votes[0], asked
-    values = (_first_of(value) for cell in peek.values(vote) for value in listed(cell))
+    given = (value for cell in peek.values(vote) for value in listed(cell))
+    values = ((listed(value) or [value])[0] for value in given)  # the first of a ranking
     sides = sides_of(values, vote, two, options.votes)
     names, beside = (prompt, *two.columns), (f"{vote}.users", f"{vote}.status")
     read = {
@@ -157,22 +158,12 @@ def argilla(peek: Peek, options: LayoutOptions) -> LayoutMatch | str:
             if state == "submitted":
                 yield {
                     **plain_columns(row, (*names, vote, *beside)),
-                    **voted(both, side_of({}, _first_of(value), vote, sides)),
+                    **voted(both, side_of({}, (listed(value) or [value])[0], vote, sides)),
                     "id": f"{row.get('id', UNNAMED)}-{k}",
                     "user_id": user,
                 }
 
     return LayoutMatch(read, to_rows)
-
-
-def _first_of(value: object) -> object:
-    """Return the response that a ranking puts first, or a tie of two; another value as it is."""
-    ranked = listed(value)
-    if all(isinstance(item, Mapping) and "rank" in item for item in ranked) and ranked:
-        best = min(item["rank"] for item in ranked)
-        first = [item.get("value") for item in ranked if item["rank"] == best]
-        return first[0] if len(first) == 1 else "tie"
-    return ranked[0] if ranked else value
 
 
 @row_layout("oasst", "message trees of OpenAssistant with ranked replies")

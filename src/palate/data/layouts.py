@@ -144,7 +144,7 @@ def recognised(peek: Peek, options: LayoutOptions) -> LayoutMatch | None:
     if len(fitting) > 1:
         names = " and ".join(layout.name for layout, _ in fitting)
         raise UsageError(f"could be of layout {names}; say which with --layout NAME")
-    if not fitting and peek.rows and (_unread(peek) or "question" not in peek.columns):
+    if not fitting and peek.rows:
         raise UsageError(_no_layout(peek, options))
     return fitting[0][1] if fitting else None
 
@@ -170,9 +170,8 @@ def _refuse_unheard(peek: Peek, options: LayoutOptions, reading: LayoutMatch | N
         of_votes = name.startswith(VOTE_OF) and VOTE_OF not in texts
         told = passed_over or name in TOLD or NUMBERED.fullmatch(name) or of_votes
         if told and not re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", texts):
-            flag = "votes" if of_votes else name
             ways = str(reading) if reading else _no_layout(peek, options)
-            raise UsageError(f"nothing reads --map {flag}=…: {ways}")
+            raise UsageError(f"nothing reads --map {'votes' if of_votes else name}=…: {ways}")
     others = [name for name in WHO if name in peek.columns and name != "user_id"]
     if columns.get("user_id") == "user_id" and others and "user_id" not in options.mapped:
         ways = " or ".join(f"--map user_id={name}" for name in ("user_id", *others))
@@ -191,16 +190,13 @@ def is_contract(peek: Peek, options: LayoutOptions | None = None) -> bool:
         return False
     choices = [name for name in ("chosen", "rejected") if name in peek.columns]
     if not choices:
-        return not _unread(peek) and not any(
+        if any(len(ended) > 1 for ended in peek.ended_alike().values()):
+            return False  # two responses that nothing would read
+        return not any("rejected" in name for name in peek.columns) and not any(
             isinstance(layout.recognise(peek, options or LayoutOptions()), LayoutMatch)
             for layout in (preference, vote, choice_of_list, rated, rated_rows)
         )
     return all(_plain(peek, name) for name in choices)
-
-
-def _unread(peek: Peek) -> bool:
-    """Tell whether columns such as `response a` and `response b` stand beside a question."""
-    return any(len(ended) > 1 for ended in peek.ended_alike().values())
 
 
 def _plain(peek: Peek, column: str) -> bool:

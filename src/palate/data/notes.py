@@ -52,6 +52,7 @@ class RowNotes:
         self.rows, self.unnamed, self.pointed, self.partly_dated = 0, 0, 0, 0
         self.wrapped, self.judged, self.followed = [0, 0], 0, False
         self.columns: set[str] = set()
+        self.holding: Counter[str] = Counter()
         self.unknown: dict[str, Counter[str] | None] = {}
         """Columns that nothing is read from, and what those hold that may say what a row is."""
         self.users: set[str] = set()
@@ -78,6 +79,10 @@ class RowNotes:
                 self.unknown[name] = Counter() if telling else None
             if (counted := self.unknown[name]) is not None and value != "":
                 counted[str(value)] += 1
+            if isinstance(question, PreferencePair) and isinstance(value, str):
+                asked, answer = question.text, question.chosen
+                more = len(value) - TELLING > len(asked) >= TELLING
+                self.holding[name] += more and asked in value and answer not in value
         for field in left_out:
             reason = GONE if field.endswith(REMOVED) else "hold their row's question"
             self.left_out.setdefault(reason, []).append(f"{place}, {field.removesuffix(REMOVED)}")
@@ -145,6 +150,10 @@ class RowNotes:
 
     def _unread(self, layout: str) -> Iterator[tuple[str, str]]:
         """Yield what columns may say of who chose, and of rows that do not count; and of what."""
+        for name, n in self.holding.items():
+            if n >= max(WRAPPED * self.rows, 2):
+                flag = f"--map question={quote(name)} asks all of it"
+                yield f"`{name}` holds the question and more, and is not read; {flag}", ""
         for name, counted in self.unknown.items():
             if not counted:
                 continue
@@ -154,11 +163,8 @@ class RowNotes:
                 line = f"no column is read as who chose; {flag.format('user_id')} may name them"
                 yield line, ""
             if TURN.fullmatch(form) and not self.followed and 1 < len(counted) < filled:
-                yield (
-                    f"`{name}` may count earlier turns, and none is read; "
-                    f"{flag.format('split')} --split VALUE reads the rows of one value",
-                    ", ".join(sorted(counted)),
-                )
+                what = f"`{name}` may count earlier turns, and none is read; {flag.format('split')}"
+                yield f"{what} --split VALUE reads the rows of one", ", ".join(sorted(counted))
             states = len(counted) + bool(empty)
             if not 1 < states <= STATES or len(counted) >= filled:
                 continue
