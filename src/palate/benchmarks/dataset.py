@@ -358,7 +358,7 @@ def need_pairs(rows: Iterable[Question], where: str) -> tuple[PreferencePair, ..
         first = next(row.id for row in rows if not isinstance(row, PreferencePair))
         raise BenchmarkError(
             f"{where}: row {first!r} has no `chosen` and `rejected`; this needs pairs "
-            "(best-of-n takes questions)"
+            "(--map chosen=COLUMN --map rejected=COLUMN; best-of-n takes questions)"
         )
     return pairs
 

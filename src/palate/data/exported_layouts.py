@@ -47,7 +47,7 @@ def openai(peek: Peek, _: LayoutOptions) -> LayoutMatch | str:
 
 @row_layout("llama-factory", "a conversation, and single messages chosen and rejected")
 def llama_factory(peek: Peek, _: LayoutOptions) -> LayoutMatch | str:
-    before = peek.first(("conversations", "messages"))
+    before = peek.first(("conversations", "messages", "prompt"))
     answers = ("chosen", "rejected")
     if before is None or not peek.hold(before, list):
         return "no list `conversations` or `messages` before the answers"

@@ -169,7 +169,7 @@ def _refuse_unheard(peek: Peek, options: LayoutOptions, reading: LayoutMatch | N
         passed_over = columns.get(name) is not None or (reading and name in ("chosen", "rejected"))
         of_votes = name.startswith(VOTE_OF) and VOTE_OF not in texts
         told = passed_over or name in TOLD or NUMBERED.fullmatch(name) or of_votes
-        if told and not re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", texts):
+        if told and not re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", texts):
             ways = str(reading) if reading else _no_layout(peek, options)
             raise UsageError(f"nothing reads --map {'votes' if of_votes else name}=…: {ways}")
     others = [name for name in WHO if name in peek.columns and name != "user_id"]

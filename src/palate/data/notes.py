@@ -11,7 +11,7 @@ from typing import Any
 from palate.data.account import KEPT, Account
 from palate.data.columns import PEOPLE, plain_form
 from palate.data.rows import KNOWN, REMOVED
-from palate.data.types import IDENTIFIERS, WHOLE, lost_zeros
+from palate.data.types import IDENTIFIERS, WHOLE, is_missing, lost_zeros
 from palate.records import PreferencePair, Question, normal_form
 
 IN_BRACKETS = re.compile(
@@ -25,8 +25,9 @@ WRAPPED = 0.3
 """Share of the rows from which on such a form is told."""
 TELLING = 12  # letters from which on a response within a question is no chance
 PERSON = re.compile(
-    rf"(?!chosen_|rejected_)(?:.*[_:.])?(?:{'|'.join(PEOPLE)}|coder|turker|grader|performer|author"
-    r"|subject|user_?name|e_?mail)(?:_(?:id|name|code|hash|e?mail|address|pid|index|no|number|key))*"
+    rf"(?!chosen_|rejected_)(?:.*[_:.])?(?:{'|'.join(PEOPLE)}|persona|coder|turker|grader|author"
+    r"|performer|subject|user_?name|e_?mail|(?:created|completed|annotated|rated|submitted)_by)"
+    r"(?:_(?:id|name|code|hash|e?mail|add?resse?|pid|index|no|number|key))*"
 )
 """Names of columns, in plain form, that may say who chose."""
 STATE = re.compile(
@@ -86,7 +87,8 @@ class RowNotes:
         for field in left_out:
             reason = GONE if field.endswith(REMOVED) else "hold their row's question"
             self.left_out.setdefault(reason, []).append(f"{place}, {field.removesuffix(REMOVED)}")
-        if question.user_id == question.id:
+        named = not is_missing(who := row.get("user_id")) and who not in (None, "")
+        if not named:
             self.unnamed += 1
         else:
             self.users.add(question.user_id)
@@ -98,7 +100,6 @@ class RowNotes:
         both = (question.chosen.strip(), question.rejected.strip())
         self.judged += all(len(text) >= TELLING and text in question.text for text in both)
         if not question.tie:
-            named = question.user_id != question.id
             key = question.user_id if named else None, question.normal_key
             first, second = normal_form(question.chosen), normal_form(question.rejected)
             vote = hash((*key, first, second))
