@@ -131,6 +131,13 @@ class LanguageModel(ABC):
         else:
             raise UsageError(f"{self.name}: {n} replies to a prompt need a temperature above 0")
 
+    def hold_to(self, schema: Mapping[str, Any]) -> None:
+        """Have replies held to a schema; raises `UsageError` where nobody could."""
+        raise UsageError(
+            f"{self.name}: verdict=json has a server hold replies to a schema, and this model runs "
+            "in this process; use verdict=text or verdict=logits"
+        )
+
     def asked_afresh(self) -> AbstractContextManager[None]:
         """Ask for what a cache of replies holds as well, for a while."""
         return nullcontext()

@@ -4,6 +4,7 @@ from palate.prompts.judging import (
     Form,
     Unreadable,
     aspect_prompt,
+    label_line,
     pair_prompt,
     parse_numbers,
     parse_rating,
@@ -21,6 +22,7 @@ from palate.prompts.rendering import (
     prompt_hash,
     render,
 )
+from palate.prompts.wording import PROMPTS, Wording, described
 from palate.prompts.writing import (
     ReadAspect,
     SentencesOf,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
 from typing import Literal
 
 from palate.marks import OpenThought, after_thought
-from palate.prompts.rendering import Messages, about, as_text, user_message
+from palate.prompts.rendering import Messages, as_text, user_message
+from palate.prompts.wording import Wording, question_slots
 from palate.records import RubricAspect, Slate
 
 Form = Literal["text", "letter"]
@@ -26,24 +28,30 @@ class Unreadable(ValueError):
     """A reply that holds no verdict in the asked form; the message is the reason."""
 
 
-def pair_prompt(slate: Slate, first: int, second: int, form: Form) -> Messages:
+def pair_prompt(
+    slate: Slate, first: int, second: int, form: Form, wording: Wording | None = None
+) -> Messages:
     """Return the pairwise prompt with these two candidates as A and B.
 
     Raises `UsageError` for a slate with one candidate.
     """
     slate.need_two()
     two = {"first": slate.candidates[first], "second": slate.candidates[second]}
-    return user_message("judge.jinja", **_question_slots(slate), **two, form=form)
+    wording = wording or Wording.of("judge")
+    return wording.messages(**_slate_slots(slate), **two, form=form)
 
 
-def rating_prompt(slate: Slate, position: int, form: Form, low: int, high: int) -> Messages:
+def rating_prompt(
+    slate: Slate, position: int, form: Form, low: int, high: int, wording: Wording | None = None
+) -> Messages:
     """Return the pointwise prompt for one candidate."""
     slots = {"response": slate.candidates[position], "form": form, "low": low, "high": high}
-    return user_message("rating.jinja", **_question_slots(slate), **slots)
+    wording = wording or Wording.of("rating")
+    return wording.messages(**_slate_slots(slate), **slots)
 
 
-def _question_slots(slate: Slate) -> dict[str, object]:
-    return {"about": about(as_text(slate.question), slate.shown), "shown": bool(slate.shown)}
+def _slate_slots(slate: Slate) -> dict[str, object]:
+    return question_slots(as_text(slate.question), slate.shown) | {"shown": bool(slate.shown)}
 
 
 def without_thought(reply: str) -> str:
@@ -56,6 +64,27 @@ def without_thought(reply: str) -> str:
         return after_thought(reply)
     except OpenThought as error:
         raise Unreadable(f"unreadable: {error}") from error
+
+
+def label_line(reply: str, what: str) -> str:
+    """Return a reply that is a JSON object as the line of its label; any other as it is.
+
+    Raises `Unreadable` for JSON that is broken, or does not name the label once.
+
+    >>> label_line('{"reason": "B is livelier.", "verdict": "B"}', "verdict")
+    'verdict: B'
+    """
+    text = without_thought(reply).strip()
+    if not text.startswith("{"):
+        return reply
+    try:
+        pairs: list[tuple[str, object]] = json.loads(text, object_pairs_hook=list)
+    except (ValueError, RecursionError) as error:
+        raise Unreadable("unreadable: the JSON is broken") from error
+    values = [value for name, value in pairs if name == what]
+    if len(values) != 1:
+        raise Unreadable(f"unreadable: the JSON has {len(values) or 'no'} {what}")
+    return f"{what}: {' '.join(str(values[0]).split())}"
 
 
 def parse_verdict(reply: str) -> Letter:
@@ -93,11 +122,16 @@ def _last_line(reply: str, pattern: re.Pattern[str], what: str) -> str:
 
 
 def aspect_prompt(
-    question: str, narrative: str | None, response: str, aspect: RubricAspect, form: Form
+    question: str,
+    narrative: str | None,
+    response: str,
+    aspect: RubricAspect,
+    form: Form,
+    wording: Wording | None = None,
 ) -> Messages:
     """Return the prompt for one aspect; the reply is read by `parse_rating(reply, 0, 2)`."""
-    return user_message(
-        "aspect.jinja",
+    wording = wording or Wording.of("rubric-judge")
+    return wording.messages(
         question=question,
         narrative=(narrative or "").strip(),
         response=response,

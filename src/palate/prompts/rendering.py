@@ -50,16 +50,21 @@ def inset(text: str) -> str:
     return "\n".join(f"  {line}" if line.strip() else "" for line in text.splitlines())
 
 
-def _source(name: str) -> str:
+def source_of(name: str) -> str:
+    """Return the text of one template file."""
     return files(__package__).joinpath("templates", name).read_text(encoding="utf-8")
+
+
+FILTERS: dict[str, Callable[[str], str]] = {"fence": fence, "attribute": attribute, "inset": inset}
+"""What templates put texts through."""
 
 
 @cache
 def _environment() -> Environment:
     environment = Environment(
-        loader=FunctionLoader(_source), undefined=StrictUndefined, autoescape=False
+        loader=FunctionLoader(source_of), undefined=StrictUndefined, autoescape=False
     )
-    environment.filters.update(fence=fence, attribute=attribute, inset=inset)
+    environment.filters.update(FILTERS)
     return environment
 
 
@@ -73,9 +78,13 @@ def user_message(template: str, **slots: object) -> Messages:
     return (Message(role="user", content=render_text(template, **slots)),)
 
 
-def prompt_hash(*templates: str) -> str:
-    """Return the hash of the sources of these templates and of the frame around them."""
-    return digest([_source(name) for name in sorted(templates)], HEADINGS)
+def prompt_hash(*templates: str, **written: str) -> str:
+    """Return the hash of the sources of these templates and of the frame around them.
+
+    `written` holds sources that take the place of a template's, by its name without the ending.
+    """
+    sources = {name: written.get(name.removesuffix(".jinja")) for name in sorted(templates)}
+    return digest([text or source_of(name) for name, text in sources.items()], HEADINGS)
 
 
 @lru_cache(maxsize=32)  # a slate's responses, and both orders of a judge, ask for the same
@@ -83,10 +92,16 @@ def about(question: str, shown: tuple[Part, ...]) -> str:
     """Return the question, headed by what is shown; the bare question if nothing is."""
     if not shown:
         return fence(question)
+    return render_text("about.jinja", question=question, shown=quoted(shown), heading=HEADINGS)
+
+
+def quoted(shown: tuple[Part, ...]) -> list[Part]:
+    """Return what is shown as one message quotes it, best first.
+
+    Such a message, as a judge's, has no turns: there a part is the post that it is.
+    """
     ordered = sorted(shown, key=lambda part: part.rank)
-    # One message, such as a judge's, has no turns: there the part is the post that it is.
-    posts = [p.model_copy(update={"kind": "post"}) if p.kind == "turn" else p for p in ordered]
-    return render_text("about.jinja", question=question, shown=posts, heading=HEADINGS)
+    return [p.model_copy(update={"kind": "post"}) if p.kind == "turn" else p for p in ordered]
 
 
 def earlier_turns(part: Part) -> tuple[Message, Message]:
