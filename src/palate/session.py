@@ -30,7 +30,6 @@ from palate.engines import (
     RemoteReader,
     ReplyCache,
     read_endpoint,
-    read_extra,
     read_form,
     refuse_endpoint_options,
 )
@@ -223,7 +222,7 @@ class Session:
             if "temperature" not in options:  # else its caller reads it
                 spec.choice("temperature", (NO_TEMPERATURE,), NO_TEMPERATURE)
             how = ClientParts(ledger=self.ledger, replies=self.replies)
-            extra = ExtraFields(read_extra(spec), http, how)
+            extra = ExtraFields(spec, http, how)
             endpoint = ChatEndpoint(http, extra, **how)
             if "tokenizer" not in spec.options:
                 return EndpointLanguageModel(endpoint, extra=extra)

@@ -12,7 +12,7 @@ from functools import lru_cache
 from hashlib import sha256
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 from urllib.parse import quote, unquote
 
 from palate.errors import SpecError, first_line
@@ -26,8 +26,6 @@ SAFE = "/:@.,~-_"
 HUB = re.compile(r"[\w.-]+/[\w.-]+\Z")
 PACKAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
 PINNED = re.compile(r"(?P<path>.+)@(?P<pin>[0-9a-f]{8})", re.DOTALL)
-FILES = ("prompt", "body")
-"""Options that name a file whose content is part of the spec."""
 
 
 class Spec(Record):
@@ -137,21 +135,15 @@ class Spec(Record):
         pinned = None if Path(value).expanduser().is_file() else PINNED.fullmatch(value)
         path, pin = (pinned["path"], pinned["pin"]) if pinned else (value, None)
         try:
-            made = SpecFile(option=name, path=path, content=Path(path).expanduser().read_bytes())
-        except (OSError, ValueError) as error:  # ValueError: a path with a null byte
+            content = Path(path).expanduser().read_bytes()
+            made = SpecFile(name, path, content.decode(), sha256(content).hexdigest())
+        except (OSError, ValueError) as error:  # ValueError: no UTF-8, or a path with a null byte
             reason = getattr(error, "strerror", None) or first_line(error)
             raise SpecError(f"{name} {path}: {reason}") from error
         if pin not in (None, made.hash[:8]):
-            raise made.error(
-                f"its content has changed: {pin} was named, and it is {made.hash[:8]} now; "
-                f"{name}={path} reads it as it is"
-            )
+            now = f"it is {made.hash[:8]} now; {name}={path} reads it as it is"
+            raise made.error(f"its content has changed: {pin} was named, and {now}")
         return made
-
-    def pinned(self) -> Spec:
-        """Return the spec with the content's hash behind each file that it names."""
-        files = {name: self.file(name) for name in FILES if name in self.options}
-        return self.having(**{name: file.pinned for name, file in files.items() if file})
 
     def positive(self, name: str, default: float) -> float:
         """Return an option that must be a number above 0."""
@@ -163,30 +155,19 @@ class Spec(Record):
         return float(value)
 
 
-class SpecFile(Record):
-    """A file that an option of a spec names, and what it held when it was read."""
+class SpecFile(NamedTuple):
+    """A text file that an option of a spec names, and what it held when it was read."""
 
     option: str
     path: str
-    content: bytes
-
-    @property
-    def hash(self) -> str:
-        """SHA-256 of the content, as 64 hexadecimal digits."""
-        return sha256(self.content).hexdigest()
+    text: str
+    hash: str
+    """SHA-256 of the content, as 64 hexadecimal digits."""
 
     @property
     def pinned(self) -> str:
         """The file as a canonical spec names it: its path, and eight digits of its hash."""
         return f"{self.path}@{self.hash[:8]}"
-
-    @property
-    def text(self) -> str:
-        """The content; raises `SpecError` where it is no UTF-8."""
-        try:
-            return self.content.decode()
-        except UnicodeDecodeError as error:
-            raise self.error(f"no text in UTF-8 ({error.reason} at byte {error.start})") from error
 
     def error(self, problem: str) -> SpecError:
         """Return the error that says what is wrong with this file."""

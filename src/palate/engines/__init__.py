@@ -3,7 +3,7 @@
 from palate.engines.chat_endpoint import Ask, ChatEndpoint, EndpointLanguageModel, SamplingRequest
 from palate.engines.chat_template import HELLO, TICKS, ChatTemplate, ids_of
 from palate.engines.embedders import Embedder, Embedding, EmbeddingEndpoint, even_parts, unit_length
-from palate.engines.endpoint_fields import ExtraFields, read_extra, reply_limit, schema_of
+from palate.engines.endpoint_fields import ExtraFields, reply_limit
 from palate.engines.endpoint_scores import (
     FORMATS,
     IN_IDS,

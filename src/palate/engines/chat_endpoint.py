@@ -6,12 +6,12 @@ import re
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from functools import partial
-from itertools import chain, count, islice
+from itertools import chain, count
 from math import exp, log
 from typing import Any, NamedTuple, Unpack
 
 from palate.engines import language_model as lm
-from palate.engines.endpoint_fields import ExtraFields, Fields
+from palate.engines.endpoint_fields import ExtraFields
 from palate.engines.endpoint_scores import LogProbabilities, PromptLogprobs
 from palate.engines.http_client import ClientParts, HttpClient
 from palate.engines.http_refusals import Refusal
@@ -68,7 +68,7 @@ class EndpointLanguageModel(LanguageModel):
             self.operations |= {"log_probabilities"}
         details = {"model": reached.model, "base_url": reached.base_url}
         own = {} if reached.sends_temperature else {"temperature": NO_TEMPERATURE}
-        own |= extra.extra.details if extra else {}
+        own |= extra.details if extra else {}
         identity = (*details.values(), *(f"{name}={value}" for name, value in own.items()))
         super().__init__(f"api:{reached.model}", identity, {**details, **own})
         self.endpoint = endpoint
@@ -85,11 +85,6 @@ class EndpointLanguageModel(LanguageModel):
     def notes(self) -> tuple[str, ...]:
         """Say so where another model answers, and how it was asked to reason."""
         return (*self.endpoint.client.notes, *(self.extra.notes if self.extra else ()))
-
-    def hold_to(self, schema: Fields) -> None:
-        """Have replies held to a schema, where the server can; its notes say where it cannot."""
-        assert self.extra is not None, "only what was asked for with its fields holds replies"
-        self.extra.schema = schema
 
     def asked_afresh(self) -> AbstractContextManager[None]:
         """Ask for what the cache holds as well, for a while; the new replies take its place."""
@@ -236,17 +231,13 @@ class ChatEndpoint:
                 fields |= {"logprobs": True, "top_logprobs": ask.top_logprobs}
             return self._request(ask.messages, ask.max_tokens, fields)
 
-        asks = iter(asks)
-        head = [*islice(asks, 1)]
-        if head and self.extra:
-            self.extra.settle()
         try:
-            with closing(self.client.ask(map(request, chain(head, asks)))) as outcomes:
+            with closing(self.client.ask(map(request, asks))) as outcomes:
                 for position, outcome in outcomes:
                     yield position, outcome.value[0] if outcome.value else failed(outcome)
         except AllRefused as error:
-            if self.extra:
-                self.extra.refused(error.refusal)
+            if self.extra and error.refusal.field in self.extra.fields:
+                self.extra.forget()
             raise
 
     def draw(self, draws: Sequence[SamplingRequest]) -> Iterator[tuple[int, int, Reply]]:
@@ -255,8 +246,6 @@ class ChatEndpoint:
         Raises `EndpointError` where going on is pointless, as `HttpClient.ask` does.
         """
         missing: dict[int, list[int]] = {k: list(draw.numbers) for k, draw in enumerate(draws)}
-        if missing and self.extra:
-            self.extra.settle()
         for alone in (False, True):
             seeded = True
             while missing and seeded:  # where seed is refused, once more without
@@ -333,21 +322,21 @@ class ChatEndpoint:
             self.settings.limit_field: max_tokens,
             **fields,
         }
-        extra, read = self.extra, partial(read_completion, most=n, limit=max_tokens)
-
-        def read_seeing(completion: Any) -> list[Reply]:
-            if extra:
-                extra.saw(completion)
-            return read(completion)
-
+        if self.extra:
+            body |= self.extra.fields
         return HttpRequest(
             "chat/completions",
-            body_of({**body, **extra.fields} if extra else body),
-            read_seeing,
+            body_of(body),
+            partial(self._read, most=n, limit=max_tokens),
             max_tokens * n,
             keeps=lambda replies: not any(reply.failure for reply in replies),
             streams=max_tokens >= LONG_REPLY,
         )
+
+    def _read(self, completion: Any, most: int, limit: int) -> list[Reply]:
+        if self.extra:
+            self.extra.saw(completion)
+        return read_completion(completion, most, limit)
 
 
 def failed(outcome: HttpOutcome[Any]) -> Reply:

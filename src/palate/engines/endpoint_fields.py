@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from palate.engines.http_client import ClientParts, HttpClient
 from palate.engines.http_ledger import Ledger
-from palate.engines.http_refusals import Refusal
 from palate.engines.http_replies import read_completion, shows_thought
 from palate.engines.http_requests import HttpOutcome, HttpRequest, HttpSettings, body_of
 from palate.errors import EndpointError, UsageError, first_line
@@ -16,13 +15,11 @@ from palate.marks import OpenThought, after_thought
 from palate.seeding import canonical_json
 from palate.specs import Spec, SpecFile
 
+Fields = Mapping[str, Any]
 EFFORTS = {"low": 2_048, "medium": 8_192, "high": 16_384}
 """Tokens of a reply and its thought, unless `?max_tokens=` says otherwise."""
-SCHEMA_TOKENS = 2_048
-"""Of the reply that shows whether a server holds it to a schema: a model may think first."""
 WRONG = "palate"
 """An effort that no server has: one that accepts it ignores the field."""
-Fields = Mapping[str, Any]
 REASONING: dict[str, Callable[[str], Fields]] = {
     "reasoning_effort": lambda effort: {"reasoning_effort": effort},
     "reasoning": lambda effort: {"reasoning": {"effort": effort}},
@@ -32,55 +29,13 @@ REASONING: dict[str, Callable[[str], Fields]] = {
         else {"type": effort}
     },
 }
-"""How servers call the effort, in the order in which they are asked."""
+"""How servers call the effort, in the order in which they are tried."""
 OWNED = {
     *("model", "messages", "temperature", "top_p", "seed", "n", "stop", "stream", "stream_options"),
     *("max_tokens", "max_completion_tokens", "logprobs", "top_logprobs", "response_format"),
 }
 """Fields that palate sends, or reads replies by."""
 ASKED = [{"role": "user", "content": "Answer with the one word: tea"}]
-YES_SCHEMA = {"answer": {"type": "string", "enum": ["yes", "no"]}}
-
-
-class Taken(NamedTuple):
-    """What came back to a field that was tried."""
-
-    text: str
-    thought: bool
-
-
-class Extra(NamedTuple):
-    """What a spec says of these fields."""
-
-    effort: str = ""
-    body: Fields = {}
-    file: SpecFile | None = None
-
-    @property
-    def details(self) -> dict[str, str]:
-        """What replies depend on, by name."""
-        effort = {"effort": self.effort} if self.effort else {}
-        return effort if self.file is None else {**effort, "body": self.file.hash}
-
-
-def read_extra(spec: Spec) -> Extra:
-    """Return what a spec says of these fields; raises `SpecError` for what it cannot say."""
-    effort = "effort" in spec.options and spec.choice("effort", EFFORTS, "low")
-    file = spec.file("body")
-    if file is None:
-        return Extra(effort or "")
-    try:
-        pairs = json.loads(file.text, object_pairs_hook=_once)
-        canonical_json(pairs)  # refuses NaN and infinity
-    except (ValueError, RecursionError) as error:
-        raise file.error(f"no JSON: {first_line(error)}") from error
-    if not isinstance(pairs, dict) or not pairs:
-        raise file.error('expected a JSON object of fields, such as {"top_k": 20}')
-    owned = OWNED | (set(REASONING) if effort else set())
-    if taken := sorted(owned & pairs.keys()):
-        why = "beside effort=, palate's own" if taken[0] in REASONING else "palate's own"
-        raise file.error(f"{taken[0]} is {why}; leave it out")
-    return Extra(effort or "", pairs, file)
 
 
 def reply_limit(spec: Spec, default: int) -> int:
@@ -89,165 +44,157 @@ def reply_limit(spec: Spec, default: int) -> int:
     return spec.number("max_tokens", usual, least=1)
 
 
-def schema_of(label: str, values: Sequence[str | int]) -> Fields:
-    """Return the field that holds a reply to a reason and one of these labels."""
-    kind = "string" if isinstance(values[0], str) else "integer"
-    return _held({"reason": {"type": "string"}, label: {"type": kind, "enum": [*values]}})
-
-
-def _held(properties: Fields) -> Fields:
-    schema = {
-        "type": "object",
-        "properties": properties,
-        "required": [*properties],
-        "additionalProperties": False,
-    }
-    named = {"name": "reply", "strict": True, "schema": schema}
-    return {"response_format": {"type": "json_schema", "json_schema": named}}
+def schema_of(**properties: Sequence[str | int] | None) -> Fields:
+    """Return the field that holds a reply to these properties: one of a few values, or a text."""
+    typed: dict[str, Fields] = {}
+    for name, values in properties.items():
+        kind = "integer" if values and isinstance(values[0], int) else "string"
+        typed[name] = {"type": kind} | ({"enum": [*values]} if values else {})
+    schema = {"type": "object", "properties": typed, "required": [*typed]}
+    held = {"name": "reply", "strict": True, "schema": schema | {"additionalProperties": False}}
+    return {"response_format": {"type": "json_schema", "json_schema": held}}
 
 
 class ExtraFields:
-    """The fields that one endpoint is sent, once it is known which it takes.
+    """What a spec adds to an endpoint's requests, once it is known what the server takes.
 
-    What a server takes is asked once and kept beside its other notes, so that a run that goes on
-    sends and says the same.
+    That is asked once and kept beside the server's notes, so that a run that goes on sends and says
+    the same.
     """
 
-    def __init__(self, extra: Extra, settings: HttpSettings, parts: ClientParts) -> None:
-        self.extra, self.settings = extra, settings
+    def __init__(self, spec: Spec, settings: HttpSettings, parts: ClientParts) -> None:
+        self.settings = settings
         self.schema: Fields | None = None
-        """The field that holds replies to a schema, where that is wanted."""
+        """What replies are held to, where the server can."""
+        self.effort = spec.choice("effort", EFFORTS, "low") if "effort" in spec.options else ""
+        file = spec.file("body")
+        self.body = (
+            {} if file is None else _read(file, OWNED | set(REASONING if self.effort else ()))
+        )
+        stated = {"effort": self.effort, "body": file.hash if file else ""}
+        self.details = {name: value for name, value in stated.items() if value}
         self._cache, self._ledger = parts.get("replies"), parts.get("ledger") or Ledger()
         self._parts = ClientParts(**{**parts, "replies": None, "ledger": self._ledger})
         self._place = f"{settings.place} fields"
 
-    def settle(self) -> None:
-        """Ask the server what it takes, where that is not known.
-
-        Raises `EndpointError` where it has no field for an effort, or does not answer.
-        """
-        wanted = {
-            "reasoning": self._reasoning_field if self.extra.effort else None,
-            "schema": self._schema_fate if self.schema is not None else None,
-        }
-        for kind, ask in wanted.items():
-            if ask is None or self._noted.get(kind):
-                continue
-            if self._cache is not None and self._cache.requests is not None:
-                raise UsageError(
-                    f"{self.settings.base_url}: --requests sends nothing, and which field of "
-                    f"{kind} the server takes has to be asked first: run one row without it"
-                )
-            self._ledger.learn(self._place, kind, ask())
-
     @property
     def fields(self) -> Fields:
-        """What is sent, as far as it is settled."""
-        fields, known = dict(self.extra.body), self._noted
-        if self.extra.effort and known.get("reasoning"):
-            fields |= REASONING[known["reasoning"]](self.extra.effort)
-        if self.schema is not None and known.get("schema") == "held":
+        """What is sent.
+
+        Raises `EndpointError` where the server has no field for an effort, or does not answer.
+        """
+        fields = dict(self.body)
+        if self.effort:
+            fields |= REASONING[self._known("reasoning", self._reasoning)](self.effort)
+        if self.schema and self._known("schema", self._holding) == "held":
             fields |= self.schema
         return fields
 
     @property
     def notes(self) -> tuple[str, ...]:
         """How the server was asked to reason, and what it does not do."""
-        known, model = self._noted, self.settings.model
-        notes = []
-        if name := self.extra.effort and known.get("reasoning"):
-            notes.append(f"effort={self.extra.effort} was sent to {model} as {name}")
-            if not known.get(f"thought {self.extra.effort}"):
-                notes.append(f"no reply of {model} showed a thought or counted one")
-        if self.schema is not None and known.get("schema", "held") != "held":
-            fate = known["schema"]
-            notes.append(f"{model} holds no reply to a schema ({fate}): it was asked as in text")
+        known, model, notes = self._ledger.notes(self._place), self.settings.model, list[str]()
+        if self.effort and known.get("reasoning"):
+            notes.append(f"effort={self.effort} was sent to {model} as {known['reasoning']}")
+            if not known.get(f"thought {self.effort}"):
+                notes.append(f"no reply of {model} showed a thought or counted its tokens")
+        if self.schema and known.get("schema", "held") != "held":
+            why = known["schema"]
+            notes.append(f"{model} holds no reply to a schema ({why}); it was asked as in text")
         return tuple(notes)
 
     def saw(self, completion: Any) -> None:
         """Note a reply that shows a thought."""
-        kind = f"thought {self.extra.effort}"
-        if self.extra.effort and not self._noted.get(kind) and shows_thought(completion):
+        kind = f"thought {self.effort}"
+        noted = not self.effort or self._ledger.notes(self._place).get(kind)
+        if not noted and shows_thought(completion):
             self._ledger.learn(self._place, kind, "shown")
 
-    def refused(self, refusal: Refusal | None) -> None:
-        """Forget what the server took where it refuses it now."""
-        if refusal is not None and refusal.field in {*REASONING, "response_format"}:
-            kind = "schema" if refusal.field == "response_format" else "reasoning"
+    def forget(self) -> None:
+        """Ask anew what the server takes: it has refused what it took."""
+        for kind in ("reasoning", "schema"):
             self._ledger.learn(self._place, kind, "")
 
-    @property
-    def _noted(self) -> Mapping[str, str]:
-        return self._ledger.notes(self._place)
+    def _known(self, kind: str, ask: Callable[[], str]) -> str:
+        if not (known := self._ledger.notes(self._place).get(kind)):
+            if self._cache is not None and self._cache.requests is not None:
+                raise UsageError(
+                    f"{self.settings.base_url}: --requests sends nothing, and which field of "
+                    f"{kind} the server takes is not known: run one row without it first"
+                )
+            known = ask()
+            self._ledger.learn(self._place, kind, known)
+        return known
 
-    def _reasoning_field(self) -> str:
-        effort, tried, words = self.extra.effort, list[str](), ""
+    def _reasoning(self) -> str:
+        tried, words = list[str](), ""
         for name, written in REASONING.items():
-            took = self._try(written(effort), EFFORTS[effort])
+            took = self._try(written(self.effort))
             if took.value is None:
-                words = self._words_of(name, took.refusal)
+                words = took.refusal.words if took.refusal else ""
                 tried.append(f"{name} was refused")
                 continue
-            wrong = self._try(written(WRONG), EFFORTS[effort])
+            if self._try(written(WRONG)).value is None:
+                return name
             # A field that takes any value is known where only it brings a thought.
-            if wrong.value is None or (took.value.thought and not self._thinks_anyway()):
+            if took.value[1] and (plain := self._try({}).value) and not plain[1]:
                 return name
             tried.append(f"{name} was ignored")
+        said = f" (the server says: {words})" if words else ""
         raise EndpointError(
             f"{self.settings.base_url}: {self.settings.model} has no field for effort: "
-            f"{', '.join(tried)}{words}; leave effort out, or give the field itself by body=FILE"
+            f"{', '.join(tried)}{said}; leave effort out, or give the field itself by body=FILE"
         )
 
-    def _thinks_anyway(self) -> bool:
-        plain = self._try({}, EFFORTS[self.extra.effort])
-        return plain.value is None or plain.value.thought
-
-    def _words_of(self, name: str, refusal: Refusal | None) -> str:
-        """Return what the server says; raises where it refuses another field, as temperature."""
-        if refusal is None:
-            return ""
-        if refusal.field not in ("", *REASONING, "response_format"):
-            raise EndpointError(
-                f"{self.settings.base_url}: {self.settings.model} could not be asked for {name}: "
-                f"{refusal.reason}{refusal.remedy}"
-            )
-        return f" (the server says: {refusal.words})" if refusal.words else ""
-
-    def _schema_fate(self) -> str:
-        """Return `held`, or why a reply to this server's model is held to no schema."""
-        outcome = self._try(_held(YES_SCHEMA), SCHEMA_TOKENS)
-        if outcome.value is None:
-            self._words_of("response_format", outcome.refusal)
+    def _holding(self) -> str:
+        """Return `held`, or why no reply is held to a schema."""
+        took = self._try(schema_of(answer=["yes", "no"]))
+        if took.value is None:
             return "response_format was refused"
         try:
-            text = after_thought(outcome.value.text)
+            text = after_thought(took.value[0])
         except OpenThought:
             text = ""
         return "held" if text.startswith("{") or not text else "response_format was ignored"
 
-    def _try(self, fields: Fields, limit: int) -> HttpOutcome[Taken]:
-        settings = self.settings
-        temperature = {"temperature": 0} if settings.sends_temperature else {}
+    def _try(self, fields: Fields) -> HttpOutcome[tuple[str, bool]]:
+        """Return the text that came back and whether a thought did; None for what is refused."""
+        settings, limit = self.settings, EFFORTS[self.effort or "low"]
         body = {"model": settings.model, "messages": ASKED, settings.limit_field: limit}
+        if settings.sends_temperature:
+            body["temperature"] = 0
         request = HttpRequest(
             "chat/completions",
-            body_of({**self.extra.body, **body, **temperature, **fields}),
-            lambda it: Taken(read_completion(it, limit=limit)[0].text, shows_thought(it)),
+            body_of({**body, **self.body, **fields}),
+            lambda it: (read_completion(it, limit=limit)[0].text, shows_thought(it)),
             limit,
             streams=True,
         )
         client = HttpClient(settings, noun="chat completion", **self._parts)
         ((_, outcome),) = client.ask([request])
+        refusal, where = outcome.refusal, f"{settings.base_url}: {settings.model}"
         if outcome.outage:
-            raise EndpointError(
-                f"{settings.base_url}: {settings.model} did not say what it takes "
-                f"({', '.join(fields)}: {outcome.failure}); run the same command again"
-            )
+            raise EndpointError(f"{where} did not answer ({outcome.failure}); run it again")
+        if refusal and refusal.field not in ("", *fields):  # says nothing of what was tried
+            raise EndpointError(f"{where}: {refusal.reason}{refusal.remedy}")
         return outcome
 
 
+def _read(file: SpecFile, owned: set[str]) -> dict[str, Any]:
+    try:
+        fields = json.loads(file.text, object_pairs_hook=_once)
+        canonical_json(fields)  # refuses NaN and infinity
+    except (ValueError, RecursionError) as error:
+        raise file.error(f"no JSON: {first_line(error)}") from error
+    if not isinstance(fields, dict) or not fields:
+        raise file.error('expected a JSON object of fields, such as {"top_k": 20}')
+    if taken := sorted(owned & fields.keys()):
+        whose = "what effort= sends" if taken[0] in REASONING else "palate's own"
+        raise file.error(f"{taken[0]} is {whose}; leave it out")
+    return fields
+
+
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) < len(pairs):
+    if len(made := dict(pairs)) < len(pairs):
         raise ValueError("a field is there twice")
     return made

@@ -29,6 +29,8 @@ NETWORK = {
 """Options that say how an endpoint is asked, and change no number."""
 SHARED = NETWORK - {"limit_field", "batch"} | {"base_url"}
 """Options that every endpoint has."""
+FILE_OPTIONS = ("prompt", "body")
+"""Options that name a file, whose content is part of the spec."""
 FIELD_OPTIONS = {"effort", "body"}
 """Options that add fields to a chat request, and change numbers."""
 NO_TEMPERATURE = "none"
@@ -133,7 +135,8 @@ def _price(spec: Spec, name: str) -> float | None:
 
 def canonical(spec: Spec) -> str:
     """Return a spec without the options that say how to ask, not what; its files are pinned."""
-    options = {n: value for n, value in spec.pinned().options.items() if n not in NETWORK}
+    options = {name: value for name, value in spec.options.items() if name not in NETWORK}
+    options |= {name: file.pinned for name in FILE_OPTIONS if (file := spec.file(name))}
     return str(spec.model_copy(update={"options": options}))
 
 

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeGuard, cast
 
+from palate.engines.endpoint_fields import ExtraFields
 from palate.engines.http_replies import Reply
 from palate.engines.local_decoding import generate, sample
 from palate.engines.local_model import LocalModel
@@ -58,6 +59,8 @@ class LanguageModel(ABC):
     operations: frozenset[Operation]
     reader: Reader | None = None
     """Its tokenizer and template, where it runs in this process."""
+    extra: ExtraFields | None = None
+    """What its requests hold beside palate's own fields, where it is behind an endpoint."""
 
     def __init__(self, name: str, identity: tuple[str, ...], details: Mapping[str, Any]) -> None:
         self.name, self.identity, self.details = name, identity, details
@@ -130,13 +133,6 @@ class LanguageModel(ABC):
             yield from self._greedy(prompts, max_tokens, least_tokens)
         else:
             raise UsageError(f"{self.name}: {n} replies to a prompt need a temperature above 0")
-
-    def hold_to(self, schema: Mapping[str, Any]) -> None:
-        """Have replies held to a schema; raises `UsageError` where nobody could."""
-        raise UsageError(
-            f"{self.name}: verdict=json has a server hold replies to a schema, and this model runs "
-            "in this process; use verdict=text or verdict=logits"
-        )
 
     def asked_afresh(self) -> AbstractContextManager[None]:
         """Ask for what a cache of replies holds as well, for a while."""

@@ -9,7 +9,7 @@ from typing import Literal
 
 from palate.marks import OpenThought, after_thought
 from palate.prompts.rendering import Messages, as_text, user_message
-from palate.prompts.wording import Wording, question_slots
+from palate.prompts.wording import WORDS, Wording, question_slots
 from palate.records import RubricAspect, Slate
 
 Form = Literal["text", "letter"]
@@ -29,7 +29,7 @@ class Unreadable(ValueError):
 
 
 def pair_prompt(
-    slate: Slate, first: int, second: int, form: Form, wording: Wording | None = None
+    slate: Slate, first: int, second: int, form: Form, wording: Wording = WORDS["judge"]
 ) -> Messages:
     """Return the pairwise prompt with these two candidates as A and B.
 
@@ -37,16 +37,14 @@ def pair_prompt(
     """
     slate.need_two()
     two = {"first": slate.candidates[first], "second": slate.candidates[second]}
-    wording = wording or Wording.of("judge")
     return wording.messages(**_slate_slots(slate), **two, form=form)
 
 
 def rating_prompt(
-    slate: Slate, position: int, form: Form, low: int, high: int, wording: Wording | None = None
+    slate: Slate, position: int, form: Form, low: int, high: int, wording: Wording = WORDS["rating"]
 ) -> Messages:
     """Return the pointwise prompt for one candidate."""
     slots = {"response": slate.candidates[position], "form": form, "low": low, "high": high}
-    wording = wording or Wording.of("rating")
     return wording.messages(**_slate_slots(slate), **slots)
 
 
@@ -69,22 +67,15 @@ def without_thought(reply: str) -> str:
 def label_line(reply: str, what: str) -> str:
     """Return a reply that is a JSON object as the line of its label; any other as it is.
 
-    Raises `Unreadable` for JSON that is broken, or does not name the label once.
-
     >>> label_line('{"reason": "B is livelier.", "verdict": "B"}', "verdict")
     'verdict: B'
     """
-    text = without_thought(reply).strip()
-    if not text.startswith("{"):
-        return reply
     try:
-        pairs: list[tuple[str, object]] = json.loads(text, object_pairs_hook=list)
-    except (ValueError, RecursionError) as error:
-        raise Unreadable("unreadable: the JSON is broken") from error
-    values = [value for name, value in pairs if name == what]
-    if len(values) != 1:
-        raise Unreadable(f"unreadable: the JSON has {len(values) or 'no'} {what}")
-    return f"{what}: {' '.join(str(values[0]).split())}"
+        pairs = json.loads(without_thought(reply), object_pairs_hook=list)
+        (value,) = [value for name, value in pairs if name == what]
+    except (ValueError, TypeError, RecursionError):
+        return reply
+    return f"{what}: {value}"
 
 
 def parse_verdict(reply: str) -> Letter:
@@ -127,10 +118,9 @@ def aspect_prompt(
     response: str,
     aspect: RubricAspect,
     form: Form,
-    wording: Wording | None = None,
+    wording: Wording = WORDS["rubric-judge"],
 ) -> Messages:
     """Return the prompt for one aspect; the reply is read by `parse_rating(reply, 0, 2)`."""
-    wording = wording or Wording.of("rubric-judge")
     return wording.messages(
         question=question,
         narrative=(narrative or "").strip(),

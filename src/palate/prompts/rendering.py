@@ -11,7 +11,8 @@ from collections.abc import Callable
 from functools import cache, lru_cache
 from importlib.resources import files
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined
+from jinja2 import StrictUndefined, Template
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from palate.records import Message, Part, Slate
 from palate.seeding import digest
@@ -50,27 +51,31 @@ def inset(text: str) -> str:
     return "\n".join(f"  {line}" if line.strip() else "" for line in text.splitlines())
 
 
+@cache
 def source_of(name: str) -> str:
     """Return the text of one template file."""
     return files(__package__).joinpath("templates", name).read_text(encoding="utf-8")
 
 
-FILTERS: dict[str, Callable[[str], str]] = {"fence": fence, "attribute": attribute, "inset": inset}
-"""What templates put texts through."""
-
-
 @cache
-def _environment() -> Environment:
-    environment = Environment(
-        loader=FunctionLoader(source_of), undefined=StrictUndefined, autoescape=False
-    )
-    environment.filters.update(FILTERS)
-    return environment
+def sandbox() -> ImmutableSandboxedEnvironment:
+    """Return where templates are rendered: no other files, nothing that differs by time."""
+    made = ImmutableSandboxedEnvironment(undefined=StrictUndefined, autoescape=False)
+    made.filters.update(fence=fence, attribute=attribute, inset=inset)
+    del made.filters["random"]
+    made.globals = {name: made.globals[name] for name in ("range", "dict", "namespace")}
+    return made
+
+
+@lru_cache(maxsize=64)
+def compiled(source: str) -> Template:
+    """Return the template of a text; raises `TemplateError`."""
+    return sandbox().from_string(source)
 
 
 def render_text(template: str, **slots: object) -> str:
     """Render one template file; a slot that is missing is an error."""
-    return _environment().get_template(template).render(**slots).strip()
+    return compiled(source_of(template)).render(**slots).strip()
 
 
 def user_message(template: str, **slots: object) -> Messages:
@@ -79,12 +84,9 @@ def user_message(template: str, **slots: object) -> Messages:
 
 
 def prompt_hash(*templates: str, **written: str) -> str:
-    """Return the hash of the sources of these templates and of the frame around them.
-
-    `written` holds sources that take the place of a template's, by its name without the ending.
-    """
-    sources = {name: written.get(name.removesuffix(".jinja")) for name in sorted(templates)}
-    return digest([text or source_of(name) for name, text in sources.items()], HEADINGS)
+    """Return the hash of the sources of these templates, or of what is written in their place."""
+    sources = [written[it] if it in written else source_of(it) for it in sorted(templates)]
+    return digest(sources, HEADINGS)
 
 
 @lru_cache(maxsize=32)  # a slate's responses, and both orders of a judge, ask for the same
@@ -96,10 +98,7 @@ def about(question: str, shown: tuple[Part, ...]) -> str:
 
 
 def quoted(shown: tuple[Part, ...]) -> list[Part]:
-    """Return what is shown as one message quotes it, best first.
-
-    Such a message, as a judge's, has no turns: there a part is the post that it is.
-    """
+    """Return what is shown, best first, as one message quotes it: a turn is the post it is."""
     ordered = sorted(shown, key=lambda part: part.rank)
     return [p.model_copy(update={"kind": "post"}) if p.kind == "turn" else p for p in ordered]
 

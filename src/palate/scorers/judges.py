@@ -9,16 +9,8 @@ from itertools import chain
 from math import exp
 from typing import Any
 
-from palate.engines import (
-    FIELD_OPTIONS,
-    TICKS,
-    LanguageModel,
-    Reader,
-    Reply,
-    canonical,
-    reply_limit,
-    schema_of,
-)
+from palate.engines import FIELD_OPTIONS, TICKS, LanguageModel, Reader, Reply, canonical
+from palate.engines.endpoint_fields import reply_limit, schema_of
 from palate.engines.language_model import Ids, Messages, is_conversation
 from palate.errors import SpecError
 from palate.prompts import (
@@ -95,9 +87,7 @@ class PairwiseJudge:
         longest = max(range(len(slate.candidates)), key=lambda k: len(slate.candidates[k]))
         pairs = [(k, longest) for k in range(len(slate.candidates)) if k != longest]
         orders = [(pair[a], pair[b]) for pair in pairs for a, b in self.orders]
-        read = self.answers.fit(
-            slate, lambda cut: [self._prompt(cut, a, b) for a, b in orders], dropped
-        )
+        read = self.answers.fit(slate, lambda cut: self._ordered(cut, orders), dropped)
         of_order = dict(zip(orders, read.inputs, strict=False))
         complete = len(slate.candidates) == 2 and all(order in of_order for order in self.orders)
         return read._replace(inputs=tuple(of_order[o] for o in self.orders) if complete else ())
@@ -107,10 +97,10 @@ class PairwiseJudge:
         return [*map(self.answers.text, self._prompts(self.prepare(slate).slate))]
 
     def _prompts(self, slate: Slate) -> list[Messages]:
-        return [self._prompt(slate, a, b) for a, b in self.orders]
+        return self._ordered(slate, self.orders)
 
-    def _prompt(self, slate: Slate, first: int, second: int) -> Messages:
-        return pair_prompt(slate, first, second, self.form, self.wording)
+    def _ordered(self, slate: Slate, orders: Sequence[tuple[int, int]]) -> list[Messages]:
+        return [pair_prompt(slate, a, b, self.form, self.wording) for a, b in orders]
 
     def judge(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Judgement]]:
         """Yield judgements; both orders share the prompt up to the responses."""
@@ -240,7 +230,10 @@ class ModelAnswers:
         asked = options | {"verdict", "prompt", "max_tokens", *FIELD_OPTIONS}
         self.model: LanguageModel = session.language_model(spec, settings, asked, example)
         if self.verdict == "json":
-            self.model.hold_to(schema_of(label, values))
+            if self.model.extra is None:
+                held = "a server holds replies to a schema; a model in this process does not"
+                raise SpecError(f"{spec}: verdict=json: {held}; use verdict=text or logits")
+            self.model.extra.schema = schema_of(reason=None, **{label: values})
 
     def written(self, answer: Reply) -> str:
         """Return a reply as the parser of its label reads it; raises `Unreadable`."""
