@@ -175,7 +175,11 @@ class ExtraFields:
         refusal, where = outcome.refusal, f"{settings.base_url}: {settings.model}"
         if outcome.outage:
             raise EndpointError(f"{where} did not answer ({outcome.failure}); run it again")
-        if refusal and refusal.field not in ("", *fields):  # says nothing of what was tried
+        if refusal and refusal.field not in (
+            "",
+            *REASONING,
+            *fields,
+        ):  # says nothing of what was tried
             raise EndpointError(f"{where}: {refusal.reason}{refusal.remedy}")
         return outcome
 
