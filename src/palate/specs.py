@@ -136,14 +136,14 @@ class Spec(Record):
         path, pin = (pinned["path"], pinned["pin"]) if pinned else (value, None)
         try:
             content = Path(path).expanduser().read_bytes()
-            made = SpecFile(name, path, content.decode(), sha256(content).hexdigest())
+            file = SpecFile(name, path, content.decode(), sha256(content).hexdigest())
         except (OSError, ValueError) as error:  # ValueError: no UTF-8, or a path with a null byte
             reason = getattr(error, "strerror", None) or first_line(error)
             raise SpecError(f"{name} {path}: {reason}") from error
-        if pin not in (None, made.hash[:8]):
-            now = f"it is {made.hash[:8]} now; {name}={path} reads it as it is"
-            raise made.error(f"its content has changed: {pin} was named, and {now}")
-        return made
+        if pin not in (None, file.hash[:8]):
+            now = f"it is {file.hash[:8]} now; {name}={path} reads it as it is"
+            raise file.error(f"its content has changed: {pin} was named, and {now}")
+        return file
 
     def positive(self, name: str, default: float) -> float:
         """Return an option that must be a number above 0."""

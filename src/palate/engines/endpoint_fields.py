@@ -67,10 +67,8 @@ class ExtraFields:
         self.schema: Fields | None = None
         """What replies are held to, where the server can."""
         self.effort = spec.choice("effort", EFFORTS, "low") if "effort" in spec.options else ""
-        file = spec.file("body")
-        self.body = (
-            {} if file is None else _read(file, OWNED | set(REASONING if self.effort else ()))
-        )
+        file, owned = spec.file("body"), OWNED | set(REASONING if self.effort else ())
+        self.body = _read(file, owned) if file else {}
         stated = {"effort": self.effort, "body": file.hash if file else ""}
         self.details = {name: value for name, value in stated.items() if value}
         self._cache, self._ledger = parts.get("replies"), parts.get("ledger") or Ledger()
@@ -175,11 +173,7 @@ class ExtraFields:
         refusal, where = outcome.refusal, f"{settings.base_url}: {settings.model}"
         if outcome.outage:
             raise EndpointError(f"{where} did not answer ({outcome.failure}); run it again")
-        if refusal and refusal.field not in (
-            "",
-            *REASONING,
-            *fields,
-        ):  # says nothing of what was tried
+        if refusal and refusal.field not in ("", *REASONING, *fields):  # such as temperature
             raise EndpointError(f"{where}: {refusal.reason}{refusal.remedy}")
         return outcome
 

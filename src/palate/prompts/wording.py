@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from jinja2 import TemplateError, TemplateSyntaxError, meta
 
-from palate.errors import SpecError, UsageError, first_line
+from palate.errors import UsageError, first_line
 from palate.prompts.rendering import (
     HEADINGS,
     Messages,
@@ -30,6 +30,7 @@ LABEL = re.compile(r"(?<![A-Za-z0-9])(?:[AB]|(?<=_)[ab])(?![A-Za-z0-9])")
 """`A`, `[B]` and `response_a`; the article "a" is none."""
 PLANTED_WORDS = 4000
 """Of a planted text: longer than what a template may be thought to cut off."""
+Slots = dict[str, object]
 SLATE = "about question parts shown"
 
 
@@ -73,7 +74,7 @@ WHOLE = ("question", "first", "second", "response", "aspect")
 """Variables that stand whole in every prompt that has them."""
 
 
-def question_slots(question: str, shown: tuple[Part, ...]) -> dict[str, object]:
+def question_slots(question: str, shown: tuple[Part, ...]) -> Slots:
     """Return the variables of a question and of what is shown of the user."""
     parts = quoted(shown)
     return {"about": about(question, shown), "question": question, "parts": parts}
@@ -87,16 +88,16 @@ class Wording:
     file: SpecFile | None = None
 
     @classmethod
-    def of(cls, kind: str, file: SpecFile | None, **asked: object) -> Wording:
+    def of(cls, kind: str, file: SpecFile | None, **reply: object) -> Wording:
         """Return the words that a spec asks for.
 
-        `asked` is how a reply is asked for: `form`, and `low` and `high` of a scale. Raises
+        `reply` is how one is asked for: `form`, and `low` and `high` of a scale. Raises
         `SpecError` for a file that leaves out what a prompt has to hold, or cannot be rendered.
         """
         made = cls(kind, file)
         if file is not None:
-            _check_source(made)
-            _check_prompts(made, {"form": "text", **asked})
+            _check_source(kind, file)
+            _check_prompts(made, file, {"form": "text", **reply})
         return made
 
     @property
@@ -120,13 +121,8 @@ class Wording:
         except Exception as error:
             if self.file is None:
                 raise
-            raise self.error(f"fails: {first_line(error)}") from error
+            raise self.file.error(f"fails: {first_line(error)}") from error
         return (Message(role="user", content=text),)
-
-    def error(self, problem: str) -> SpecError:
-        """Return the error that names the file."""
-        assert self.file is not None, "what is shipped has no error"
-        return self.file.error(problem)
 
 
 WORDS = {kind: Wording(kind) for kind in PROMPTS}
@@ -145,66 +141,66 @@ def described(kind: str) -> str:
     return "\n".join((f"{{#- Variables of {kind}:", *lines, f"{filters} -#}}", WORDS[kind].source))
 
 
-def _check_source(wording: Wording) -> None:
-    names = PROMPTS[wording.kind].variables.split()
+def _check_source(kind: str, file: SpecFile) -> None:
+    names = PROMPTS[kind].variables.split()
     try:
-        tree = sandbox().parse(wording.source)
-        compiled(wording.source)
+        tree = sandbox().parse(file.text)
+        compiled(file.text)
     except TemplateError as error:
         where = f"line {error.lineno}: " if isinstance(error, TemplateSyntaxError) else ""
-        raise wording.error(f"{where}{first_line(error)}") from error
+        raise file.error(f"{where}{first_line(error)}") from error
     if [*meta.find_referenced_templates(tree)]:
-        raise wording.error("includes, imports or extends another file; write all in one")
+        raise file.error("includes, imports or extends another file; write all in one")
     if unknown := sorted(meta.find_undeclared_variables(tree) - {*names, *sandbox().globals}):
         known = ", ".join(names)
-        raise wording.error(f"reads {unknown[0]!r}, which a {wording.kind} has not; it has {known}")
+        raise file.error(f"reads {unknown[0]!r}, which a {kind} has not; it has {known}")
 
 
-def _check_prompts(wording: Wording, asked: dict[str, object]) -> None:
+def _check_prompts(wording: Wording, file: SpecFile, reply: Slots) -> None:
     names, label = PROMPTS[wording.kind].variables.split(), PROMPTS[wording.kind].label
     texts = {name: _planted(name) for name in names}
     parts = tuple(Part(kind=kind, text=_planted(kind)) for kind in HEADINGS)
-    for shown in (parts, parts[:1], ()) if "shown" in names else (parts,):
-        slots = {**texts, **question_slots(texts.get("question", ""), shown), **asked}
-        slots |= {"shown": bool(shown), "choices": False}
+    for showing in (parts, parts[:1], ()) if "shown" in names else (parts,):
+        slots = {**texts, **question_slots(texts.get("question", ""), showing), **reply}
+        slots |= {"shown": bool(showing), "choices": False}
         slots = {name: slots[name] for name in names}
         text = _flat(wording.messages(**slots)[0].content)
         needed = {texts[name]: f"`{name}`, {VARIABLES[name]}" for name in WHOLE if name in names}
         if "parts" in names:
-            needed |= {part.text: f"a shown {part.kind} of the user (in `parts`)" for part in shown}
+            needed |= {
+                part.text: f"a shown {part.kind} of the user (in `parts`)" for part in showing
+            }
         needed = {_flat(planted): what for planted, what in needed.items()}
         for planted, what in needed.items():
             if planted not in text:
-                raise wording.error(f"leaves out {what}, or a piece of it")
+                raise file.error(f"leaves out {what}, or a piece of it")
         if "first" in names:
-            text = _without_labels(wording, text, slots)
+            text = _without_labels(wording, file, text, slots)
         for planted in needed:
             text = text.replace(planted, "…")
         written = re.search(rf"{label}\s*[*_]*\s*:", text, re.IGNORECASE)
-        if label and asked["form"] == "text" and not written:
-            raise wording.error(f"does not ask for a line `{label}: …`, all that is read of it")
-        ends = ("A", "B") if "first" in names else (asked["low"], asked["high"]) if label else ()
+        if label and reply["form"] == "text" and not written:
+            raise file.error(f"does not ask for a line `{label}: …`, all that is read of it")
+        ends = ("A", "B") if "first" in names else (reply["low"], reply["high"]) if label else ()
         for it in ends:
             if not re.search(rf"(?<!\w){it}(?!\w)", text):
-                raise wording.error(f"does not say that a reply may name {it}")
+                raise file.error(f"does not say that a reply may name {it}")
 
 
-def _without_labels(wording: Wording, text: str, slots: dict[str, object]) -> str:
+def _without_labels(wording: Wording, file: SpecFile, text: str, slots: Slots) -> str:
     # Raises unless the responses stand under A and B, in either order.
     first, second = _flat(_planted("first")), _flat(_planted("second"))
     other = text.replace(first, "\0").replace(second, first).replace("\0", second)
     swapped = wording.messages(**{**slots, "first": slots["second"], "second": slots["first"]})
     if _flat(swapped[0].content) != other:
-        raise wording.error(
+        raise file.error(
             "shows the responses in one order only: with `first` and `second` exchanged, they have "
             "to change places, and nothing else may"
         )
     for name, planted, label in (("first", first, "A"), ("second", second, "B")):
         before = [*LABEL.finditer(text, 0, text.index(planted))]
         if not before or before[-1][0].upper() != label:
-            raise wording.error(
-                f"shows `{name}` without {label} before it, as in `Answer {label}:`"
-            )
+            raise file.error(f"shows `{name}` without {label} before it, as in `Answer {label}:`")
         text = text[: before[-1].start()] + text[before[-1].end() :]
     return text
 
