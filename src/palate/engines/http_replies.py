@@ -20,6 +20,7 @@ from palate.engines.http_ledger import usage
 from palate.engines.http_refusals import Refusal, status_within
 from palate.engines.http_requests import FailedReply, UnusableReply, body_of
 from palate.engines.http_transport import HttpResponse, TransportFailure
+from palate.marks import OpenThought, after_thought
 
 THOUGHTS = {"thinking", "reasoning", "redacted_thinking"}
 """Types of the parts of a message that are thoughts."""
@@ -108,6 +109,23 @@ def read_completion(completion: Any, most: int | None = None, limit: int = 0) ->
     replies = _apart([_reply(choice, full) for choice in choices])[:most]
     _refuse(all(reply.outage for reply in replies), str(replies[0].failure), FailedReply)
     return replies
+
+
+def shows_thought(completion: Any) -> bool:
+    """Tell whether a completion holds a thought, or counts the tokens of one."""
+    details = (completion.get("usage") or {}).get("completion_tokens_details")
+    counted = isinstance(details, dict) and bool(details.get("reasoning_tokens"))
+    return counted or any(_with_thought(it.get("message")) for it in choices_of(completion))
+
+
+def _with_thought(message: Any) -> bool:
+    try:
+        text, thought = _parts(message.get("content"))
+        return thought or _thinks(message) or after_thought(text) != text.strip()
+    except OpenThought:
+        return True
+    except (UnusableReply, AttributeError):  # no message, or none of a text
+        return False
 
 
 def _apart(replies: list[Reply]) -> list[Reply]:
