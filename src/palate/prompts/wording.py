@@ -25,6 +25,7 @@ from palate.prompts.rendering import (
 from palate.records import Message, Part, PartKind
 from palate.specs import SpecFile
 
+KINDS = [kind for kind in get_args(PartKind) if kind != "turn"]
 LABEL = re.compile(r"(?<![A-Za-z0-9])(?:[AB]|(?<=_)[ab])(?![A-Za-z0-9])")
 """`A`, `[B]` and `response_a`; the article "a" is none."""
 PLANTED_WORDS = 4000
