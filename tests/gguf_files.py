@@ -18,6 +18,7 @@ def write_gguf(
     architecture: str,
     keys: Mapping[str, Any] | None = None,
     tensors: Mapping[str, Sequence[float]] | None = None,
+    split: str | None = "gpt-2",
 ) -> None:
     """Write a folder's model and tokenizer as one file, in float32, with more keys and tensors."""
     gguf = pytest.importorskip("gguf")
@@ -38,7 +39,7 @@ def write_gguf(
         name = key if key.startswith("vendor.") else f"{architecture}.{key}"
         add = {str: writer.add_string, int: writer.add_uint32, bool: writer.add_bool}
         add.get(type(value), writer.add_float32)(name, value)
-    _add_tokenizer(writer, folder, config["vocab_size"])
+    _add_tokenizer(writer, folder, config["vocab_size"], split)
     kind = next(key for key, it in gguf.MODEL_ARCH_NAMES.items() if it == architecture)
     names = gguf.get_tensor_name_map(kind, config["num_hidden_layers"])
     weights = load_file(folder / "model.safetensors")
@@ -54,14 +55,15 @@ def write_gguf(
     write_parts(writer)
 
 
-def _add_tokenizer(writer: Any, folder: Path, size: int) -> None:
+def _add_tokenizer(writer: Any, folder: Path, size: int, split: str | None) -> None:
     tokenizer = json.loads((folder / "tokenizer.json").read_text())
     vocabulary = tokenizer["model"]["vocab"]
     tokens = sorted(vocabulary, key=vocabulary.get)
     special = {it["content"] for it in tokenizer["added_tokens"]}
     tokens += [f"<unused {k}>" for k in range(len(tokens), size)]
     writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre("gpt-2")
+    if split is not None:
+        writer.add_tokenizer_pre(split)
     writer.add_token_list(tokens)
     writer.add_token_types([3 if token in special else 1 for token in tokens])
     writer.add_token_merges([" ".join(pair) for pair in tokenizer["model"]["merges"]])

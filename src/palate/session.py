@@ -16,8 +16,10 @@ from typing import Any, Self
 from palate.engines import (
     NO_TEMPERATURE,
     ChatEndpoint,
+    ClientParts,
     Embedder,
     EndpointLanguageModel,
+    ExtraFields,
     FairLock,
     LanguageModel,
     Ledger,
@@ -219,10 +221,11 @@ class Session:
             http = read_endpoint(spec, reference.name, asked, "https://…/v1")
             if "temperature" not in options:  # else its caller reads it
                 spec.choice("temperature", (NO_TEMPERATURE,), NO_TEMPERATURE)
-            how: dict[str, Any] = {"ledger": self.ledger, "replies": self.replies}
-            endpoint = ChatEndpoint(http, **how)
+            how = ClientParts(ledger=self.ledger, replies=self.replies)
+            extra = ExtraFields(spec, http, how)
+            endpoint = ChatEndpoint(http, extra, **how)
             if "tokenizer" not in spec.options:
-                return EndpointLanguageModel(endpoint)
+                return EndpointLanguageModel(endpoint, extra=extra)
             tokenizer = RemoteReader(Reference.parse(spec.options["tokenizer"]), settings)
             given = PromptLogprobs(http, read_form(spec), **how)
             return EndpointLanguageModel(endpoint, tokenizer, given)

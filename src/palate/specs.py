@@ -9,13 +9,14 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from difflib import get_close_matches
 from functools import lru_cache
+from hashlib import sha256
 from importlib.metadata import EntryPoint, entry_points
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 from urllib.parse import quote, unquote
 
-from palate.errors import SpecError
+from palate.errors import SpecError, first_line
 from palate.records import Record
 
 KIND = re.compile(r"[a-z][a-z0-9_-]*\Z")
@@ -25,6 +26,7 @@ SAFE = "/:@.,~-_"
 """Left as they are in canonical values; everything else outside letters and digits is encoded."""
 HUB = re.compile(r"[\w.-]+/[\w.-]+\Z")
 PACKAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*\Z")
+PINNED = re.compile(r"(?P<path>.+)@(?P<pin>[0-9a-f]{8})", re.DOTALL)
 
 
 class Spec(Record):
@@ -148,6 +150,27 @@ class Spec(Record):
             raise self.error(f"{name}={value!r} is not a whole number of {allowed}")
         return int(value)
 
+    def file(self, name: str) -> SpecFile | None:
+        """Return the file that an option names, as FILE or FILE@HASH; None where it names none.
+
+        Raises `SpecError` for one that cannot be read, and for another content than HASH's.
+        """
+        value = self.options.get(name)
+        if value is None:
+            return None
+        pinned = None if Path(value).expanduser().is_file() else PINNED.fullmatch(value)
+        path, pin = (pinned["path"], pinned["pin"]) if pinned else (value, None)
+        try:
+            content = Path(path).expanduser().read_bytes()
+            file = SpecFile(name, path, content.decode(), sha256(content).hexdigest())
+        except (OSError, ValueError) as error:  # ValueError: no UTF-8, or a path with a null byte
+            reason = getattr(error, "strerror", None) or first_line(error)
+            raise SpecError(f"{name} {path}: {reason}") from error
+        if pin not in (None, file.hash[:8]):
+            now = f"it is {file.hash[:8]} now; {name}={path} reads it as it is"
+            raise file.error(f"its content has changed: {pin} was named, and {now}")
+        return file
+
     def positive(self, name: str, default: float) -> float:
         """Return an option that must be a number above 0."""
         value = self.options.get(name)
@@ -156,6 +179,25 @@ class Spec(Record):
         if not NUMBER.match(value) or not 0 < float(value) < float("inf"):
             raise self.error(f"{name}={value!r} is not a number above 0")
         return float(value)
+
+
+class SpecFile(NamedTuple):
+    """A text file that an option of a spec names, and what it held when it was read."""
+
+    option: str
+    path: str
+    text: str
+    hash: str
+    """SHA-256 of the content, as 64 hexadecimal digits."""
+
+    @property
+    def pinned(self) -> str:
+        """The file as a canonical spec names it: its path, and eight digits of its hash."""
+        return f"{self.path}@{self.hash[:8]}"
+
+    def error(self, problem: str) -> SpecError:
+        """Return the error that says what is wrong with this file."""
+        return SpecError(f"{self.option} {self.path}: {problem}")
 
 
 def equal_but_draws(spec: Spec, among: Iterable[str]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -142,12 +143,16 @@ def test_nothing_is_written_twice(build: Any, spec: str) -> None:
     assert len(other.asked) == len(first.asked)
 
 
-def test_another_template_is_another_text(build: Any, monkeypatch: Any) -> None:
+def test_another_template_is_another_text(build: Any, tmp_path: Any) -> None:
     rows(pairs(), build("plan:m/m"))
-    monkeypatch.setattr(generated, "prompt_hash", lambda *names: "changed")
+    words = tmp_path / "mine.jinja"
+    words.write_text("What does this person expect?\n\n{{ about }}\n\nWrite a list.")
     writer = Scripted()
-    rows(pairs(), build("plan:m/m", writer))
+    context = build(f"plan:m/m?prompt={words}", writer)
+    rows(pairs(), context)
     assert len(writer.asked) == 6
+    assert all(asked.startswith("What does this person expect?") for asked in writer.asked)
+    assert re.fullmatch(rf"plan:m/m\?prompt={words}@[0-9a-f]{{8}}", context.spec)
 
 
 def test_a_damaged_text_is_written_again(build: Any, cache: Any) -> None:

@@ -71,7 +71,7 @@ def test_zeros_that_only_one_file_has_are_named(tmp_path):
     loaded = load(tmp_path / "v.jsonl", votes("ann", "007"), posts=posts)
     assert "1 of 2 users have no post" in said(loaded)
     assert "('007' in the rows, '7' there)" in said(loaded)
-    assert "zeros before: two users? ('007' and '7')" in said(
+    assert "zeros before or capitals alone: two users? ('007' and '7')" in said(
         load(tmp_path / "v.jsonl", votes("7", "007"))
     )
     assert "zeros" not in said(load(tmp_path / "v.jsonl", votes("7", "008", "0x7")))

@@ -201,6 +201,23 @@ def test_what_trains_or_exports_a_model_refuses_an_adapter(folder):
         Session().folder(Reference.parse(str(folder)))
 
 
+@pytest.mark.parametrize("kind", ["lora", "dora", "ia3"])
+@pytest.mark.parametrize("task", AUTO)
+def test_an_adapter_that_changes_nothing_is_refused(tiny, tmp_path, kind, task):
+    config = CONFIGS[kind](task)
+    for name in ("init_lora_weights", "init_ia3_weights"):
+        if hasattr(config, name):
+            setattr(config, name, True)  # as where training is lost when it is saved
+    torch.manual_seed(3)
+    options = {"num_labels": 1} if task == "SEQ_CLS" else {}
+    plain = AUTO[task].from_pretrained(tiny.model(), dtype=torch.float32, **options)
+    peft.get_peft_model(plain, config).save_pretrained(tmp_path / "adapter")
+    head = "classifier" if task == "SEQ_CLS" else "likelihood"
+    scorer = build_scorer(f"{head}:{tmp_path / 'adapter'}", Session(), Settings())
+    with pytest.raises(ModelError, match=r"the adapter changes nothing of .* it is untrained, or"):
+        dict(scorer.score([make_slate("Tea.", "Milk.")]))
+
+
 def test_without_peft_it_says_what_to_install(folder, monkeypatch):
     plain = builtins.__import__
 

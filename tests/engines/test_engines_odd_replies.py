@@ -146,6 +146,23 @@ def test_log_probabilities_are_those_of_the_replys_own_first_token(content, more
     assert read.failure is None if reason is None else reason in read.failure
 
 
+@pytest.mark.parametrize(("listed", "reason"), [
+    ({"A": 0.69, "B": -1.48}, "more than all probability"),
+    ({"A": -0.2, "B": -0.3}, "more than all probability"),
+    ({"A": 25.25, "B": 900.0}, "more than all probability"),  # logits
+    ({"A": 0.0, "B": -9999.0}, "as behind a sampler"), ({"A": 0.0, "B": None}, "behind a sampler"),
+    ({"A": -0.35, "B": -1.23}, None), ({"A": 0.0}, None), ({"A": 0.0, "B": -18.0}, None),
+    ({"A": -0.1, "B": -9999.0}, None), ({"A": 0.001, "B": -9.0}, None),
+])  # fmt: skip
+def test_what_is_listed_has_to_be_probabilities(listed, reason):
+    reply = said("length", content="A")
+    top = [{"token": token, "logprob": logp} for token, logp in listed.items()]
+    reply["choices"][0]["logprobs"] = {"content": [{**top[0], "top_logprobs": top}]}
+    (read,) = read_completion(reply)
+    assert (read.first_token is None) == (reason is not None)
+    assert read.failure is None if reason is None else reason in read.failure
+
+
 def test_there_are_forty_with_those_that_are_drawn():
     assert len(ODD) >= 37
     assert len({json.dumps(reply) for reply, _ in ODD}) == len(ODD)

@@ -32,13 +32,14 @@ def slates(*posts, start=0):
 class Server:
     """Rates, and counts tokens by a function of the prompt's text."""
 
-    def __init__(self, tokens, model="m", **usage):
+    def __init__(self, tokens, model="m", more=lambda sent: {}, **usage):
         def answer(path, body):
             prompt = "".join(m["content"] for m in body["messages"])
             self.sent.append(len(prompt))
             used = {"prompt_tokens": tokens(prompt), "completion_tokens": 4, **usage}
             choice = {"message": {"content": "Rating: 7"}, "finish_reason": "stop"}
-            return 200, {"choices": [choice], "usage": used, "model": model}
+            reply = {"choices": [choice], "usage": used, "model": model}
+            return 200, reply | more(len(self.sent))
 
         self.sent, self.loopback = [], Loopback(answer)
 
@@ -188,6 +189,18 @@ def test_a_model_of_another_name_is_a_note_of_the_run_also_where_it_is_recalled(
     assert summaries[0] == summaries[1]
     assert len(server.sent) == 16, "the second time nothing is asked"
     assert caplog.text.count("m-2026-01-01 answered") == 1
+
+
+def test_providers_that_take_turns_behind_a_gateway_are_said(tmp_path):
+    providers = "DeepInfra", "Together"
+    server = Server(lambda text: len(text) // 4, more=lambda n: {"provider": providers[n % 2]})
+    with server.loopback as there, Session(store=tmp_path / "s") as session:
+        spec = f"rating:api:m?base_url={there.url}/v1&concurrency=1"
+        run = evaluate(votes(tmp_path), spec, "none", root=None, session=session)
+    assert set(run.summary.notes) == {
+        "m was m by Together and is m by DeepInfra now: what is kept may be of both models",
+        "m was asked, and m by Together answered",
+    }
 
 
 @pytest.mark.parametrize("model", ["m", "", None])

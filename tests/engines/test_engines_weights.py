@@ -132,6 +132,15 @@ def test_a_file_that_is_cut_short_is_named(tiny, tmp_path):
     assert "model.safetensors is cut short or damaged" in refusal(folder, "causal")
 
 
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2])
+def test_numbers_of_eight_bits_whose_scale_is_not_told_are_refused(tiny, tmp_path, dtype):
+    key = "model.layers.0.self_attn.q_proj.weight"
+    folder = changed(tiny, tmp_path, CAUSAL, {key: torch.ones(32, 32).to(dtype)})
+    line = refusal(folder, "causal")
+    assert f"{key} is F8_E" in line
+    assert "config.json has no quantization_config that says how it is scaled" in line
+
+
 CODE = """
 import torch
 from transformers import LlamaForSequenceClassification

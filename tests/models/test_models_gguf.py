@@ -116,3 +116,12 @@ def test_what_nothing_reads_is_refused_by_name(tiny, tmp_path, monkeypatch, name
     assert name in str(caught.value)
     assert "\n" not in str(caught.value)
     assert str(caught.value).startswith("x.gguf: ")
+
+
+@pytest.mark.parametrize("split", [None, "default", "deepseek-v3"])
+def test_a_way_to_split_texts_that_nothing_reads_is_refused(tiny, tmp_path, monkeypatch, split):
+    monkeypatch.setenv("PALATE_CACHE", str(tmp_path / "cache"))
+    folder = Path(tiny.model("Qwen2ForCausalLM"))
+    write_gguf(folder, tmp_path / "x.gguf", "qwen2", split=split)
+    with pytest.raises(ModelError, match=rf"x.gguf: tokenizer.ggml.pre \({split}\) is read by no"):
+        resolve(Reference.parse(str(tmp_path / "x.gguf")))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import shutil
 
 import pytest
+import torch
+from safetensors.torch import load_file
 
 from endpoints import ScriptedChat
 from palate.engines import Reply
@@ -12,7 +14,7 @@ from palate.errors import EndpointError, ModelError, SpecError, UsageError
 from palate.records import Outcome
 from palate.scorers import build_scorer
 from palate.session import default_session
-from tiny import change_json, make_slate
+from tiny import change_json, changed_model, make_slate
 
 API = "api:m?base_url=http://127.0.0.1:9/v1"
 SLATE = make_slate("GOOD tea.", "BAD coffee.", shown=["I only drink tea."])
@@ -298,6 +300,15 @@ def test_a_local_judge_reads_log_odds_in_both_orders(tiny):
     assert turned.margin == pytest.approx(-found.margin, abs=1e-4)
     assert turned.orders == pytest.approx([-order for order in reversed(found.orders)], abs=1e-4)
     assert abs(found.orders[0] - found.orders[1]) > 1e-3
+
+
+def test_a_local_judge_whose_logits_are_no_numbers_is_unscored(tiny, tmp_path):
+    key = "model.embed_tokens.weight"  # a row that no text reads, as merges leave it
+    weights = load_file(f"{tiny.model()}/model.safetensors")[key].clone()
+    weights[-1] = torch.nan
+    folder = changed_model(tiny, tmp_path, tensors={key: weights}, tie_word_embeddings=True)
+    ((_, found),) = build_scorer(f"judge:{folder}?verdict=logits", default_session()).judge([SLATE])
+    assert found.margin is None
 
 
 def test_a_local_judges_gibberish_is_unscored_as_cut_off(tiny):

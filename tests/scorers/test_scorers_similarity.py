@@ -259,3 +259,25 @@ def test_what_an_embedders_configuration_holds_beyond_its_class_is_a_note(folder
     scorer = build_scorer(f"similarity:{copy}", default_session(), Settings(device="cpu"))
     dict(scorer.score([make_slate("Tea.", "Cat.", shown=["Hot tea."])]))
     assert scorer.notes() == (f"{copy}: config.json holds zebra, which BertConfig ignores",)
+
+
+def test_a_pooling_that_nothing_names_is_said(folder, tmp_path):
+    copy = tmp_path / "embedder"
+    shutil.copytree(folder, copy)
+    (copy / "modules.json").unlink()
+    embedder = Embedder(Reference.parse(str(copy)), Settings(device="cpu"))
+    embedder.embed("tea")
+    (note,) = embedder.notes
+    assert "no modules.json says how a text becomes one vector" in note
+    assert note.endswith("a guess of sentence-transformers (mean)")
+
+
+@pytest.mark.parametrize("modular", [False, True])
+def test_a_model_that_rates_texts_is_no_embedder(tiny, folder, tmp_path, modular):
+    copy = tmp_path / "reranker"
+    shutil.copytree(folder if modular else tiny.encoder("Bert", None), copy)
+    if modular:
+        change_json(copy / "config_sentence_transformers.json", model_type="CrossEncoder")
+    named = "CrossEncoder" if modular else "BertForSequenceClassification"
+    with pytest.raises(ModelError, match=f"a {named} rates texts, and gives no vector"):
+        Embedder(Reference.parse(str(copy)), Settings(device="cpu")).embed("tea")

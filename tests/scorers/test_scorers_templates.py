@@ -100,11 +100,11 @@ def test_a_run_holds_its_day(tiny, tmp_path):
     assert manifest["details"][0]["template_date"] == "2025-03-04"
 
 
-def test_one_models_weights_under_two_templates_prefer_nothing(tiny, tmp_path):
+def test_one_models_weights_under_two_templates_are_one_model(tiny, tmp_path):
     policy = tiny.model()
     other = another(policy, tmp_path / "other", chat_template__jinja=ENDS_WITH_EOS + "\n")
-    assert values(f"implicit:{policy}?reference={other}") == (0.0, 0.0, 0.0)
-    assert values(f"implicit:{other}?reference={policy}") == (0.0, 0.0, 0.0)
+    assert values(f"implicit:{policy}?reference={other}") == (None, None, None)
+    assert values(f"implicit:{other}?reference={policy}") == (None, None, None)
 
 
 def test_a_reference_without_a_template_reads_the_policys_tokens(tiny, tmp_path):

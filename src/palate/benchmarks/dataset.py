@@ -286,7 +286,7 @@ class Dataset:
         for row in (*evaluated, *past):
             names.add("user", row.user_id, f"row {row.id!r}")
         users, choosers = {row.user_id for row in evaluated}, {pair.user_id for pair in past}
-        if twins := lost_zeros(choosers - users, users - choosers):
+        if (twins := lost_zeros(choosers - users, users - choosers)) and twins[0].isdecimal():
             raise BenchmarkError(
                 f"{self.name}: past choices are of {twins[0]!r} and rows of {twins[1]!r}: zeros "
                 "are lost in one of the files"
@@ -371,7 +371,7 @@ def need_pairs(rows: Iterable[Question], where: str) -> tuple[PreferencePair, ..
         first = next(row.id for row in rows if not isinstance(row, PreferencePair))
         raise BenchmarkError(
             f"{where}: row {first!r} has no `chosen` and `rejected`; this needs pairs "
-            "(best-of-n takes questions)"
+            "(--map chosen=COLUMN --map rejected=COLUMN; best-of-n takes questions)"
         )
     return pairs
 

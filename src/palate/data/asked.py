@@ -152,6 +152,10 @@ class WholePrompts:
             ):
                 continue
             asked = normal_form(row["question"])
+            self.account.say(
+                f"`{name}` may be a part of what was asked, and is not read: --map input={name} "
+                f"joins it to the question, --map extra={name} says that it was not shown"
+            )
             other = self.seen.setdefault((name, asked), value)
             if normal_form(other) != normal_form(value):
                 raise UsageError(
@@ -311,7 +315,7 @@ def with_posts(
         line = f"{len(unknown)} of {every} users have no post in {place}"
         account.say(line, f"the first: {min(unknown)!r}")
         if twins := lost_zeros(unknown, posts):
-            line = f"a user of {place} has lost zeros that the rows have, or gained them"
+            line = f"a user of {place} has zeros or capitals that the rows have not, or lacks them"
             account.say(line, "{!r} in the rows, {!r} there".format(*twins))
 
 

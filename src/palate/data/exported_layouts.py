@@ -47,7 +47,7 @@ def openai(peek: Peek, _: LayoutOptions) -> LayoutMatch | str:
 
 @row_layout("llama-factory", "a conversation, and single messages chosen and rejected")
 def llama_factory(peek: Peek, _: LayoutOptions) -> LayoutMatch | str:
-    before = peek.first(("conversations", "messages"))
+    before = peek.first(("conversations", "messages", "prompt"))
     answers = ("chosen", "rejected")
     if before is None or not peek.hold(before, list):
         return "no list `conversations` or `messages` before the answers"
@@ -137,7 +137,8 @@ def argilla(peek: Peek, options: LayoutOptions) -> LayoutMatch | str:
     if asked is None:
         return "no question with two responses"
     vote, (prompt, two) = votes[0], asked
-    values = (value for cell in peek.values(vote) for value in listed(cell))
+    given = (value for cell in peek.values(vote) for value in listed(cell))
+    values = ((listed(value) or [value])[0] for value in given)  # the first of a ranking
     sides = sides_of(values, vote, two, options.votes)
     names, beside = (prompt, *two.columns), (f"{vote}.users", f"{vote}.status")
     read = {
@@ -157,7 +158,7 @@ def argilla(peek: Peek, options: LayoutOptions) -> LayoutMatch | str:
             if state == "submitted":
                 yield {
                     **plain_columns(row, (*names, vote, *beside)),
-                    **voted(both, side_of({}, value, vote, sides)),
+                    **voted(both, side_of({}, (listed(value) or [value])[0], vote, sides)),
                     "id": f"{row.get('id', UNNAMED)}-{k}",
                     "user_id": user,
                 }

@@ -21,6 +21,7 @@ from palate.data.columns import (
     QUESTION,
     RESPONSE,
     UNNAMED,
+    VOTE_OF,
     WHO,
     LayoutMatch,
     LayoutOptions,
@@ -47,6 +48,9 @@ READ = (
 LAYOUTS = {layout.name: layout for layout in READ}
 NAMES = {*KNOWN, *QUESTION, *WHO, *CHOICE, *RESPONSE}
 """Names of columns that are known, as they are read without capitals too."""
+TOLD = ("response", "winner", "score", "rank")
+NUMBERED = re.compile(rf"(?:score|rank|winner)_(?:[ab12]|tie)|{ENDED.pattern}", re.IGNORECASE)
+"""Names of `--map` that layouts alone read: such, and `response_c` or `score_a`."""
 CONTRACT, NONE = "contract", "none"
 OF_UNNAMED = re.compile(rf"{UNNAMED}(?:-|\Z)")
 
@@ -74,8 +78,10 @@ def understand(
         LOG.info("%s: %s", source, ", ".join(f"{name} is {form}" for name, form in plain.items()))
         rows = _renamed(rows, plain)
         peek = Peek.of(row for _, row in _renamed(iter(seen), plain))
+    options = replace(options, mapped=mapped)
     try:
-        reading = recognised(peek, replace(options, mapped=mapped))
+        reading = recognised(peek, options)
+        _refuse_unheard(peek, options, reading)
     except UsageError as error:
         raise UsageError(f"{source}: {error}") from None
     unnamed = bool(peek.rows) and "id" not in peek.columns
@@ -138,7 +144,7 @@ def recognised(peek: Peek, options: LayoutOptions) -> LayoutMatch | None:
     if len(fitting) > 1:
         names = " and ".join(layout.name for layout, _ in fitting)
         raise UsageError(f"could be of layout {names}; say which with --layout NAME")
-    if not fitting and peek.rows and options.name is None and "question" not in peek.columns:
+    if not fitting and peek.rows:
         raise UsageError(_no_layout(peek, options))
     return fitting[0][1] if fitting else None
 
@@ -147,11 +153,29 @@ def _no_layout(peek: Peek, options: LayoutOptions) -> str:
     """Return what the layouts that come nearest lack, and the flags that would tell it."""
     nearest = [vote, choice_of_list] if peek.ended_alike() else [preference, rated, rated_rows]
     lacking = "; ".join(f"{layout.name}: {layout.recognise(peek, options)}" for layout in nearest)
+    alone = ", or read questions alone with --layout contract" * ("question" in peek.columns)
     return (
         f"no layout fits ({lacking}); name the columns with --map question=COLUMN and chosen, "
-        "rejected, or response_a, response_b, winner, or response, score; the first rows have "
-        f"{', '.join(peek.columns)}"
+        "rejected, or response_a, response_b, winner (response_c and so on), or response, score "
+        f"(rank where lower is better){alone}; the first rows have {', '.join(peek.columns)}"
     )
+
+
+def _refuse_unheard(peek: Peek, options: LayoutOptions, reading: LayoutMatch | None) -> None:
+    """Raise `UsageError` where nothing reads a name of `--map`, or two columns may be who chose."""
+    columns = reading.columns if reading else {}
+    texts = ", ".join(filter(None, columns.values()))
+    for name in sorted(options.mapped):
+        passed_over = columns.get(name) is not None or (reading and name in ("chosen", "rejected"))
+        of_votes = name.startswith(VOTE_OF) and VOTE_OF not in texts
+        told = passed_over or name in TOLD or NUMBERED.fullmatch(name) or of_votes
+        if told and not re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", texts):
+            ways = str(reading) if reading else _no_layout(peek, options)
+            raise UsageError(f"nothing reads --map {'votes' if of_votes else name}=…: {ways}")
+    others = [name for name in WHO if name in peek.columns and name != "user_id"]
+    if columns.get("user_id") == "user_id" and others and "user_id" not in options.mapped:
+        ways = " or ".join(f"--map user_id={name}" for name in ("user_id", *others))
+        raise UsageError(f"user_id, {', '.join(others)} could each be who chose: say {ways}")
 
 
 def is_contract(peek: Peek, options: LayoutOptions | None = None) -> bool:
@@ -166,7 +190,9 @@ def is_contract(peek: Peek, options: LayoutOptions | None = None) -> bool:
         return False
     choices = [name for name in ("chosen", "rejected") if name in peek.columns]
     if not choices:
-        return not any(
+        if any(len(ended) > 1 for ended in peek.ended_alike().values()):
+            return False  # two responses that nothing would read
+        return not any("rejected" in name for name in peek.columns) and not any(
             isinstance(layout.recognise(peek, options or LayoutOptions()), LayoutMatch)
             for layout in (preference, vote, choice_of_list, rated, rated_rows)
         )

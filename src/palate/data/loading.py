@@ -13,7 +13,7 @@ from palate.data.account import Account
 from palate.data.asked import posts_of, with_posts
 from palate.data.columns import VOTE_OF, LayoutOptions, Numbered, Row, changed
 from palate.data.files import download, read_rows, stem
-from palate.data.layouts import understand
+from palate.data.layouts import NUMBERED, TOLD, understand
 from palate.data.notes import RowNotes
 from palate.data.rows import CHOICE, KNOWN, REQUIRED, as_mapping, read_question
 from palate.data.streams import MAX_LINE, FileReading
@@ -27,8 +27,7 @@ Place = Callable[[int], tuple[str, int]]
 """Number of a row → its file and line."""
 EXTRA, VOTES = "extra", "votes"
 OF_LAYOUTS = frozenset(
-    {"response", "response_a", "response_b", "score", "winner", "input", "system", "history"}
-    | {EXTRA, VOTES}
+    {*TOLD, "response_a", "response_b", "input", "system", "history"} | {EXTRA, VOTES}
 )
 """Names that layouts know and the contract does not; `extra` is kept, and read by nothing."""
 OF_POSTS = ("user_id", "text", "date")
@@ -258,14 +257,16 @@ def structured_columns(columns: Mapping[str, str]) -> set[str]:
     return {columns.get(name, name) for name in STRUCTURED}
 
 
-def parse_columns(pairs: Iterable[str]) -> dict[str, str]:
+def parse_columns(pairs: Sequence[str]) -> dict[str, str]:
     """Read `--map chosen=better` flags.
 
     >>> parse_columns(["chosen=better", "votes=anna,ben"])
     {'chosen': 'better', 'vote of anna': 'anna', 'vote of ben': 'ben'}
     """
     columns: dict[str, str] = {}
-    for ours, theirs in _named(pairs, "--map", KNOWN | OF_LAYOUTS):
+    given = (text.partition("=")[0] for text in pairs)
+    known = KNOWN | OF_LAYOUTS | {*filter(NUMBERED.fullmatch, given)}
+    for ours, theirs in _named(pairs, "--map", known):
         if ours == VOTES:
             columns |= {f"{VOTE_OF}{name}": name for name in theirs.split(",")}
         else:

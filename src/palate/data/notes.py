@@ -11,7 +11,7 @@ from typing import Any
 from palate.data.account import KEPT, Account
 from palate.data.columns import PEOPLE, plain_form
 from palate.data.rows import KNOWN, REMOVED
-from palate.data.types import IDENTIFIERS, WHOLE, lost_zeros
+from palate.data.types import IDENTIFIERS, WHOLE, is_missing, lost_zeros
 from palate.records import PreferencePair, Question, normal_form
 
 IN_BRACKETS = re.compile(
@@ -25,13 +25,14 @@ WRAPPED = 0.3
 """Share of the rows from which on such a form is told."""
 TELLING = 12  # letters from which on a response within a question is no chance
 PERSON = re.compile(
-    rf"(?:.*[_:.])?(?:{'|'.join(PEOPLE)}|coder|performer|author|subject|user_?name|e_?mail)"
-    r"(?:_(?:id|name|code|hash|e?mail|address|pid))*"
+    rf"(?!chosen_|rejected_)(?:.*[_:.])?(?:{'|'.join(PEOPLE)}|persona|coder|turker|grader|author"
+    r"|performer|subject|user_?name|e_?mail|(?:created|completed|annotated|rated|submitted)_by)"
+    r"(?:_(?:id|name|code|hash|e?mail|add?resse?|pid|index|no|number|key))*"
 )
 """Names of columns, in plain form, that may say who chose."""
 STATE = re.compile(
     r"(?:.*[_:.])?(?:status|state|finished|done|completed|submitted|approved|rejected|accepted"
-    r"|valid|spam|flagged|deleted|skipped|discarded|cancelled|preview|passed"
+    r"|valid|spam|tainted|trusted|flagged|deleted|skipped|discarded|cancelled|preview|passed"
     r"|(?:golden|attention)(?:[_:.].*)?)"
 )
 """Names of columns that may say that a row does not count."""
@@ -40,6 +41,8 @@ PLACE = re.compile(
     r"|first_shown)(?:_(?:model|system|response))?|(?:(?:display|presentation|screen)_)?order"
 )
 """Names of columns that may say which response stood on which side."""
+TURN = re.compile(r"(?:turn|round)(?:_(?:id|index|idx|no|number))?")
+"""Names of columns that may say how many turns were before."""
 STATES = 6  # values that such a column has at most
 
 
@@ -48,8 +51,9 @@ class RowNotes:
 
     def __init__(self) -> None:
         self.rows, self.unnamed, self.pointed, self.partly_dated = 0, 0, 0, 0
-        self.wrapped, self.judged = [0, 0], 0
+        self.wrapped, self.judged, self.followed = [0, 0], 0, False
         self.columns: set[str] = set()
+        self.holding: Counter[str] = Counter()
         self.unknown: dict[str, Counter[str] | None] = {}
         """Columns that nothing is read from, and what those hold that may say what a row is."""
         self.users: set[str] = set()
@@ -64,6 +68,7 @@ class RowNotes:
     ) -> None:
         """Count a row, what it was read as, and the fields of the posts it lost."""
         self.rows += 1
+        self.followed |= bool(question.turns)
         ids = [row.get(name) for name in IDENTIFIERS]
         self.pointed += any(isinstance(name, str) and bool(WHOLE.fullmatch(name)) for name in ids)
         self.partly_dated += len({post.date is None for post in question.profile}) > 1
@@ -71,14 +76,19 @@ class RowNotes:
         for name, value in question.extra.items():
             if name not in self.unknown:
                 form = plain_form(name)
-                telling = any(names.fullmatch(form) for names in (PERSON, STATE, PLACE))
+                telling = any(names.fullmatch(form) for names in (PERSON, STATE, PLACE, TURN))
                 self.unknown[name] = Counter() if telling else None
             if (counted := self.unknown[name]) is not None and value != "":
                 counted[str(value)] += 1
+            if isinstance(question, PreferencePair) and isinstance(value, str):
+                asked, answer = question.text, question.chosen
+                more = len(value) - TELLING > len(asked) >= TELLING
+                self.holding[name] += more and asked in value and answer not in value
         for field in left_out:
             reason = GONE if field.endswith(REMOVED) else "hold their row's question"
             self.left_out.setdefault(reason, []).append(f"{place}, {field.removesuffix(REMOVED)}")
-        if question.user_id == question.id:
+        named = not is_missing(who := row.get("user_id")) and who not in (None, "")
+        if not named:
             self.unnamed += 1
         else:
             self.users.add(question.user_id)
@@ -90,7 +100,6 @@ class RowNotes:
         both = (question.chosen.strip(), question.rejected.strip())
         self.judged += all(len(text) >= TELLING and text in question.text for text in both)
         if not question.tie:
-            named = question.user_id != question.id
             key = question.user_id if named else None, question.normal_key
             first, second = normal_form(question.chosen), normal_form(question.rejected)
             vote = hash((*key, first, second))
@@ -125,7 +134,8 @@ class RowNotes:
                 account.say(line)
         if twins:
             account.say(
-                "two ids differ in zeros before: two users?", "{!r} and {!r}".format(*twins)
+                "two ids differ in zeros before or capitals alone: two users?",
+                "{!r} and {!r}".format(*twins),
             )
         for places, what in (
             (self.equal, "equal votes of one person, each counted"),
@@ -141,6 +151,10 @@ class RowNotes:
 
     def _unread(self, layout: str) -> Iterator[tuple[str, str]]:
         """Yield what columns may say of who chose, and of rows that do not count; and of what."""
+        for name, n in self.holding.items():
+            if n >= max(WRAPPED * self.rows, 2):
+                flag = f"--map question={quote(name)} asks all of it"
+                yield f"`{name}` holds the question and more, and is not read; {flag}", ""
         for name, counted in self.unknown.items():
             if not counted:
                 continue
@@ -149,6 +163,9 @@ class RowNotes:
             if PERSON.fullmatch(form) and not self.users and 1 < len(counted) < filled:
                 line = f"no column is read as who chose; {flag.format('user_id')} may name them"
                 yield line, ""
+            if TURN.fullmatch(form) and not self.followed and 1 < len(counted) < filled:
+                what = f"`{name}` may count earlier turns, and none is read; {flag.format('split')}"
+                yield f"{what} --split VALUE reads the rows of one", ", ".join(sorted(counted))
             states = len(counted) + bool(empty)
             if not 1 < states <= STATES or len(counted) >= filled:
                 continue

@@ -44,6 +44,8 @@ ABOUT = ("info",)
 ACCEPTED = "accept"
 """Prodigy's list of the options that were chosen."""
 NOT_DONE = ("reject", "ignore")
+PLACE = re.compile(r"(?:^|_)(?:conversation|interaction|dialog(?:ue)?|thread)(?:_id)?$")
+"""Columns that say in which conversation the same question was asked."""
 PAIRS_OF: Mapping[str, Callable[[list[int]], Collection[tuple[int, int]]]] = {
     "all": lambda order: list(combinations(order, 2)),
     "adjacent": lambda order: list(pairwise(order)),
@@ -114,7 +116,7 @@ def rated(peek: Peek, options: LayoutOptions) -> LayoutMatch | str:
         return "no list of responses such as completions or answers"
     prompt, who = peek.first(QUESTION), peek.who()
     inner = Peek.of(item for row in peek.values(column) for item in decoded_list(row))
-    text, score = inner.first(RESPONSE), peek.first(BESIDE)
+    text, score = inner.first(RESPONSE), peek.first([*options.mapped & {*SCORE}] or BESIDE)
     if inner.rows:
         scores = [name for name in inner.columns if SCORED.search(name)]
         score = inner.first((*SCORE, *(scores if len(scores) == 1 else ())))
@@ -159,15 +161,16 @@ def _lists(peek: Peek, name: str) -> bool:
 
 @row_layout("rated-rows", "a row for each response with a score (HelpSteer, TRL unpaired)")
 def rated_rows(peek: Peek, options: LayoutOptions) -> LayoutMatch | str:
-    prompt, text, score = peek.first(QUESTION), peek.first(RESPONSE), peek.first(SCORE)
+    prompt, text = peek.first(QUESTION), peek.first(RESPONSE)
+    score = peek.first([*options.mapped & {*SCORE}] or SCORE)
     if prompt is None or text is None or score is None or prompt == text:
         lacking = "question" if prompt is None else "response" if text is None else "score"
         return f"no column of the {lacking}"
     who, account = peek.who(), Account("")
     used = [name for name in (prompt, text, score, who) if name]
     ratings = Ratings(prompt, text, who, score == "rank", options.pairs, account)
-    contexts = [name for name in peek.columns if ASKING.search(plain_form(name))]
-    contexts = [name for name in contexts if name not in used]
+    forms = {name: plain_form(name) for name in peek.columns if name not in used}
+    contexts = [name for name, form in forms.items() if ASKING.search(form) or PLACE.search(form)]
     choice = ratings.choice(score)
     read = {"question": prompt, "responses": f"{text}, a row each", "choice": choice}
 
@@ -203,8 +206,10 @@ def choice_of_list(peek: Peek, _: LayoutOptions) -> LayoutMatch | str:
     votes = [name for name in (*CHOICE, ACCEPTED) if peek.values(name)]
     choice = peek.only(votes, "vote", "winner") if many else next(iter(votes), None)
     given = peek.values(choice) if choice else []
-    numbers = all(_number(value) is not None for value in given if value != [])
-    if choice is None or not (many or numbers):
+    items = Peek.of(item for value in peek.values(column or "") for item in listed(value))
+    by_id = choice == ACCEPTED and "id" in items.columns  # Prodigy shows options in any order
+    numbers = all(_alone(value).isdigit() for value in given if value != [])
+    if choice is None or not (many or numbers or by_id):
         return f"no column of the chosen response of {column or ', '.join(many.values())}"
     about = next((name for name in ABOUT if peek.hold(name, Mapping)), None)
     inner = Peek.of(peek.values(about)) if about else peek
@@ -212,14 +217,13 @@ def choice_of_list(peek: Peek, _: LayoutOptions) -> LayoutMatch | str:
     prompt, who = inner.first(asked), peek.who()
     if prompt is None:
         return "no column of the question"
-    items = Peek.of(item for value in peek.values(column or "") for item in listed(value))
     text = items.first(RESPONSE)
     source = f"{about}.{prompt}" if about else prompt
     places = {n: k for k, (end, name) in enumerate(many.items()) for n in names_of(name, end)}
     read = {
         "question": source,
         "responses": ", ".join(many.values()) or (f"{column}.{text}" if text else str(column)),
-        "choice": choice if many else f"{choice} (counted from 0)",
+        "choice": choice if many else f"{choice} ({'by id' if by_id else 'counted from 0'})",
         "user_id": who,
     }
     used = (column, who, *many.values(), choice, about or prompt)
@@ -233,9 +237,10 @@ def choice_of_list(peek: Peek, _: LayoutOptions) -> LayoutMatch | str:
         names = [*many.values()] or [f"{column}[{k}]" for k in range(len(cells))]
         texts = [c.get(text) if text and isinstance(c, Mapping) else c for c in cells]
         vote = needs(row, choice)
-        best = places.get(spelled(vote)) if many else _number(vote)
-        if best is None or best >= len(texts):
-            among = ", ".join(many.values()) or f"{len(texts)} responses, counted from 0"
+        ids = [spelled(cell.get("id") if by_id else k) for k, cell in enumerate(cells)]
+        best = (places or {name: k for k, name in enumerate(ids)}).get(_alone(vote))
+        if best is None:
+            among = ", ".join(many.values() or ids)
             raise DataError(f"{vote!r} is none of {among}", field=choice)
         named = row.get(about) if about else row
         question = named.get(prompt) if isinstance(named, Mapping) else None
@@ -251,8 +256,7 @@ def choice_of_list(peek: Peek, _: LayoutOptions) -> LayoutMatch | str:
     return LayoutMatch(read, to_rows, account=account)
 
 
-def _number(value: object) -> int | None:
-    """Return the number of a response, alone or in a list; None for anything else."""
+def _alone(value: object) -> str:
+    """Return a vote as it is compared, where it stands alone or in a list."""
     items = listed(value)
-    text = spelled(items[0] if len(items) == 1 else value)
-    return int(text) if text.isdigit() and not isinstance(value, bool) else None
+    return spelled(items[0] if len(items) == 1 else value)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import logging
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -120,10 +121,13 @@ class _Lines:
 
     def separator(self, usual: str) -> str:
         """Return what the header is separated by."""
-        self.header = header = next(self, "")
+        header = next(self, "")
+        if told := re.fullmatch(r'"?sep=(.)"?\s*', header):  # Excel's own line
+            usual, header = told[1], next(self, "")
+        self.header = header
         others = [mark for mark in SEPARATORS if mark in header]
         self.mark = usual
-        if usual not in others and len(others) == 1:
+        if usual not in header and len(others) == 1:
             self.mark = others[0]
             name = SEPARATORS[self.mark]
             LOG.warning("%s: separated by %s, read as such", self.stream.path, name)

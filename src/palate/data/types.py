@@ -129,14 +129,14 @@ def whole(value: object, field: str) -> object:
 
 
 def lost_zeros(names: Collection[str], others: Collection[str] | None = None) -> list[str]:
-    """Return a name, and one of the others that has more or fewer zeros before; else nothing.
+    """Return a name, and another that differs in zeros before or capitals alone; else nothing.
 
-    >>> lost_zeros({"007", "ann"}, {"7"}), lost_zeros({"007", "8"})
-    (['007', '7'], [])
+    >>> lost_zeros({"007", "ann"}, {"7"}), lost_zeros({"007", "8"}), lost_zeros({"Ann", "ann"})
+    (['007', '7'], [], ['Ann', 'ann'])
     """
     every = sorted(names if others is None else others)
-    bare = {other.lstrip("0"): other for other in every if other.isdecimal()}
-    twins = ([name, bare.get(name.lstrip("0"), name)] for name in sorted(names) if name.isdecimal())
+    bare = {other.casefold().lstrip("0"): other for other in every}
+    twins = ([name, bare.get(name.casefold().lstrip("0"), name)] for name in sorted(names))
     return next((pair for pair in twins if pair[0] != pair[1]), [])
 
 

@@ -47,7 +47,7 @@ ANNOTATOR = re.compile(
 )
 """Columns of which each is one person's vote."""
 NO_VOTE = (None, "", "*", ".", "-")
-ANNOTATORS = re.compile(r"(?:\w+_)?(?:votes|annotations|annotators|judge?ments|preferences)", re.I)
+ANNOTATORS = re.compile(r"(?:\w+_)?(?:vote|annotation|annotator|judge?ment|preference)s?", re.I)
 SCORES = ("score", "rating", "reward", "rank")
 
 
@@ -266,7 +266,8 @@ class _VoteColumns(NamedTuple):
             rows = [row for row in self.peek.rows if row.get(name) not in NO_VOTE]
             named = name.startswith(VOTE_OF) if self.named else ANNOTATOR.fullmatch(name)
             alone = (self._replace(peek=Peek((name,), (row,))) for row in rows)
-            if named and _is_vote(self.peek, name) and any(a.is_readable(name) for a in alone):
+            readable = (self.named or a.is_readable(name) for a in alone)
+            if named and _is_vote(self.peek, name) and any(readable):
                 columns.append(name)
         if len(columns) < 2 and not self.named:
             return None

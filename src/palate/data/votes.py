@@ -126,8 +126,6 @@ def side_of(row: Row, value: object, choice: str, read: Mapping[str, Side]) -> S
         if FLAGS.get(spelled(row.get("tie"))):
             return "tie"
         raise DataError("missing: who chose what is not known", field=choice)
-    if isinstance(value, bool):
-        raise DataError("true or false does not say which response", field=choice)
     text = spelled(value)
     side = by_model(row).get(text) or read.get(text) or sign_of(text, read)
     if side is None:

@@ -3,6 +3,7 @@
 from palate.engines.chat_endpoint import Ask, ChatEndpoint, EndpointLanguageModel, SamplingRequest
 from palate.engines.chat_template import HELLO, TICKS, ChatTemplate, ids_of
 from palate.engines.embedders import Embedder, Embedding, EmbeddingEndpoint, even_parts, unit_length
+from palate.engines.endpoint_fields import ExtraFields, reply_limit
 from palate.engines.endpoint_scores import (
     FORMATS,
     IN_IDS,
@@ -12,11 +13,12 @@ from palate.engines.endpoint_scores import (
     RewardInput,
     read_form,
 )
-from palate.engines.http_client import HttpClient
+from palate.engines.http_client import ClientParts, HttpClient
 from palate.engines.http_ledger import Ledger
 from palate.engines.http_limits import Clock
 from palate.engines.http_replies import Reply, read_completion
 from palate.engines.http_requests import (
+    FIELD_OPTIONS,
     NO_TEMPERATURE,
     SHARED,
     HttpOutcome,

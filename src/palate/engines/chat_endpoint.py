@@ -11,10 +11,11 @@ from math import exp, log
 from typing import Any, NamedTuple, Unpack
 
 from palate.engines import language_model as lm
+from palate.engines.endpoint_fields import ExtraFields
 from palate.engines.endpoint_scores import LogProbabilities, PromptLogprobs
 from palate.engines.http_client import ClientParts, HttpClient
 from palate.engines.http_refusals import Refusal
-from palate.engines.http_replies import Reply, read_completion
+from palate.engines.http_replies import NEVER, Reply, read_completion
 from palate.engines.http_requests import (
     NO_TEMPERATURE,
     AllRefused,
@@ -40,8 +41,6 @@ FEW_LOGPROBS = 5
 """Asked for where an endpoint refuses more, and does not say how many it allows."""
 MARKS = "▁ĠĊ \t\n"
 """What tokens begin with where a word begins, written out by some servers."""
-NEVER = -9000.0
-"""Servers write −9999 or −∞ for what cannot be; it is then not listed."""
 ROUNDING = 1e-6
 """Probability that the rounding of what is listed may hide."""
 ABSENT = "unreadable: label %s is not among the first token's alternatives"
@@ -59,13 +58,15 @@ class EndpointLanguageModel(LanguageModel):
         endpoint: ChatEndpoint,
         tokenizer: Reader | None = None,
         prompt_logprobs: PromptLogprobs | None = None,
+        extra: ExtraFields | None = None,
     ) -> None:
-        reached = endpoint.settings
+        reached, self.extra = endpoint.settings, extra
         self.tokenizer, self.prompt_logprobs = tokenizer, prompt_logprobs
         if prompt_logprobs is not None:
             self.operations |= {"log_probabilities"}
         details = {"model": reached.model, "base_url": reached.base_url}
         own = {} if reached.sends_temperature else {"temperature": NO_TEMPERATURE}
+        own |= extra.details if extra else {}
         identity = (*details.values(), *(f"{name}={value}" for name, value in own.items()))
         super().__init__(f"api:{reached.model}", identity, {**details, **own})
         self.endpoint = endpoint
@@ -80,8 +81,8 @@ class EndpointLanguageModel(LanguageModel):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Say so where another model answers."""
-        return self.endpoint.client.notes
+        """Say so where another model answers, and how it was asked to reason."""
+        return (*self.endpoint.client.notes, *(self.extra.notes if self.extra else ()))
 
     def asked_afresh(self) -> AbstractContextManager[None]:
         """Ask for what the cache holds as well, for a while; the new replies take its place."""
@@ -209,8 +210,10 @@ class ChatEndpoint:
     so that neither a server nor a cache gives the same reply again because it was asked the same.
     """
 
-    def __init__(self, settings: HttpSettings, **parts: Unpack[ClientParts]) -> None:
-        self.settings = settings
+    def __init__(
+        self, settings: HttpSettings, extra: ExtraFields | None = None, **parts: Unpack[ClientParts]
+    ) -> None:
+        self.settings, self.extra = settings, extra
         self.client = HttpClient(settings, noun="chat completion", **parts)
 
     def ask(self, asks: Iterable[Ask]) -> Generator[tuple[int, Reply]]:
@@ -226,9 +229,14 @@ class ChatEndpoint:
                 fields |= {"logprobs": True, "top_logprobs": ask.top_logprobs}
             return self._request(ask.messages, ask.max_tokens, fields)
 
-        with closing(self.client.ask(map(request, asks))) as outcomes:
-            for position, outcome in outcomes:
-                yield position, outcome.value[0] if outcome.value else failed(outcome)
+        try:
+            with closing(self.client.ask(map(request, asks))) as outcomes:
+                for position, outcome in outcomes:
+                    yield position, outcome.value[0] if outcome.value else failed(outcome)
+        except AllRefused as error:
+            if self.extra and error.refusal.field in self.extra.fields:
+                self.extra.forget()
+            raise
 
     def draw(self, draws: Sequence[SamplingRequest]) -> Iterator[tuple[int, int, Reply]]:
         """Yield (position, number of the reply, reply) as they come, each once.
@@ -312,14 +320,21 @@ class ChatEndpoint:
             self.settings.limit_field: max_tokens,
             **fields,
         }
+        if self.extra:
+            body |= self.extra.fields
         return HttpRequest(
             "chat/completions",
             body_of(body),
-            partial(read_completion, most=n, limit=max_tokens),
+            partial(self._read, most=n, limit=max_tokens),
             max_tokens * n,
             keeps=lambda replies: not any(reply.failure for reply in replies),
             streams=max_tokens >= LONG_REPLY,
         )
+
+    def _read(self, completion: Any, most: int, limit: int) -> list[Reply]:
+        if self.extra:
+            self.extra.saw(completion)
+        return read_completion(completion, most, limit)
 
 
 def failed(outcome: HttpOutcome[Any]) -> Reply:

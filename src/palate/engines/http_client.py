@@ -217,7 +217,9 @@ class HttpClient:
         if isinstance(read, Retry) or read.value is None or not isinstance(parsed, dict):
             return read
         if isinstance(name := parsed.get("model"), str):
-            name = refusals.one_line(name, 80)
+            # Behind a gateway, providers of one model may hold other weights.
+            by = f" by {it}" if isinstance(it := parsed.get("provider"), str) and it else ""
+            name = refusals.one_line(name + by, 80)
             self.ledger.note_answered(settings.place, settings.model, name)
         if (count := count_of(post.body, parsed.get("usage"), post.used(parsed))) is None:
             return read

@@ -77,6 +77,11 @@ class Ledger:
         if text:
             log.warning("%s: %s", place.split(maxsplit=1)[0], text)
 
+    def learn(self, place: str, kind: str, text: str) -> None:
+        """Store what a place was seen to do, without a line on the screen."""
+        with self._lock:
+            self._store(place, self.notes(place), kind, text)
+
     def note_answered(self, place: str, model: str, name: str) -> None:
         """Note the model that answered where another was asked, and one that is not the former.
 

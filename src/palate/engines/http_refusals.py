@@ -32,7 +32,7 @@ OF_ONE_REQUEST = {
 TOO_LARGE, TOO_MANY = 413, 429
 FIELDS = (
     *("temperature", "max_completion_tokens", "max_tokens", "top_logprobs", "logprobs"),
-    *("top_p", "seed", "n"),
+    *("top_p", "seed", "n", "reasoning_effort", "reasoning", "thinking", "response_format"),
 )
 """Fields of our requests, by which a server may name what it refuses."""
 NAMED = re.compile(
@@ -48,6 +48,7 @@ LONGEST_WORDS, LONGEST_LIST = 240, 8
 FIRST = 8
 """So many requests refused for one reason, and none that went well, end the command."""
 ANOTHER_WAY = {"top_logprobs", "logprobs", "n"}
+ANOTHER_WAY |= {"reasoning_effort", "reasoning", "thinking", "response_format"}
 """Fields without which a request that was refused is tried again."""
 REMEDIES = {
     **dict.fromkeys(("temperature", "top_p"), "?temperature=none sends none"),

@@ -10,6 +10,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from itertools import chain, pairwise
+from math import exp
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from palate.engines.http_ledger import usage
 from palate.engines.http_refusals import Refusal, status_within
 from palate.engines.http_requests import FailedReply, UnusableReply, body_of
 from palate.engines.http_transport import HttpResponse, TransportFailure
+from palate.marks import OpenThought, after_thought
 
 THOUGHTS = {"thinking", "reasoning", "redacted_thinking"}
 """Types of the parts of a message that are thoughts."""
@@ -29,6 +31,8 @@ OPEN = {"", "null", "none"}
 """How servers write that a reply has no end yet."""
 LONG = 20
 """Characters that do not stand in two texts by chance."""
+ALL, NEVER = 1.01, -9000.0
+"""What listed probabilities may add up to, rounded; −9999 or −∞ is written for what cannot be."""
 CALLS = "tool_calls tool_call tool_use function_call"
 ENDINGS = {
     "whole": f"stop end_turn eos eos_token endoftext stop_sequence complete {CALLS}",
@@ -107,6 +111,23 @@ def read_completion(completion: Any, most: int | None = None, limit: int = 0) ->
     return replies
 
 
+def shows_thought(completion: Any) -> bool:
+    """Tell whether a completion holds a thought, or counts the tokens of one."""
+    details = (completion.get("usage") or {}).get("completion_tokens_details")
+    counted = isinstance(details, dict) and bool(details.get("reasoning_tokens"))
+    return counted or any(_with_thought(it.get("message")) for it in choices_of(completion))
+
+
+def _with_thought(message: Any) -> bool:
+    try:
+        text, thought = _parts(message.get("content"))
+        return thought or _thinks(message) or after_thought(text) != text.strip()
+    except OpenThought:
+        return True
+    except (UnusableReply, AttributeError):  # no message, or none of a text
+        return False
+
+
 def _apart(replies: list[Reply]) -> list[Reply]:
     # Gateways that join choices for their logs have written the joined text into one of them.
     for k, reply in enumerate(replies):
@@ -166,7 +187,13 @@ def _first_token(choice: Any, text: str) -> dict[str, float] | None:
         _refuse(other, "the log-probabilities are of another text than the reply's")
     listed = (content[0].get("top_logprobs") or [content[0]]) if content else []
     pairs = [(str(a["token"]), float(a["logprob"])) for a in listed if a["logprob"] is not None]
-    return dict(reversed(pairs)) or None
+    first_listed = dict(reversed(pairs))
+    possible = [logp for logp in first_listed.values() if logp > NEVER]
+    more = sum(exp(min(logp, 1)) for logp in possible) > ALL
+    _refuse(more, "the log-probabilities are none: listed tokens have more than all probability")
+    alone = possible == [0.0] and len(listed) > 1
+    _refuse(alone, "the first token has all of the probability, as behind a sampler (top_p, top_k)")
+    return first_listed or None
 
 
 def _text(message: Any, ending: str, cut_off: bool) -> str:

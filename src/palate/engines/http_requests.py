@@ -29,6 +29,10 @@ NETWORK = {
 """Options that say how an endpoint is asked, and change no number."""
 SHARED = NETWORK - {"limit_field", "batch"} | {"base_url"}
 """Options that every endpoint has."""
+FILE_OPTIONS = ("prompt", "body")
+"""Options that name a file, whose content is part of the spec."""
+FIELD_OPTIONS = {"effort", "body"}
+"""Options that add fields to a chat request, and change numbers."""
 NO_TEMPERATURE = "none"
 """The temperature of an endpoint that is sent none, and chooses its own."""
 LIMIT_FIELDS = ("max_tokens", "max_completion_tokens")
@@ -112,7 +116,7 @@ def read_endpoint(spec: Spec, model: str, options: Iterable[str], example: str) 
 
 def refuse_endpoint_options(spec: Spec) -> None:
     """Raise `SpecError` for an endpoint's option on a model in this process."""
-    wrong = sorted({*NETWORK, *SHARED} & set(spec.options))
+    wrong = sorted({*NETWORK, *SHARED, *FIELD_OPTIONS} & set(spec.options))
     if spec.options.get("temperature") == NO_TEMPERATURE:
         wrong.append(f"temperature={NO_TEMPERATURE}")
     if wrong:
@@ -130,8 +134,9 @@ def _price(spec: Spec, name: str) -> float | None:
 
 
 def canonical(spec: Spec) -> str:
-    """Return a spec without the options that say how to ask, not what."""
+    """Return a spec without the options that say how to ask, not what; its files are pinned."""
     options = {name: value for name, value in spec.options.items() if name not in NETWORK}
+    options |= {name: file.pinned for name in FILE_OPTIONS if (file := spec.file(name))}
     return str(spec.model_copy(update={"options": options}))
 
 

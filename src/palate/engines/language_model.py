@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeGuard, cast
 
+from palate.engines.endpoint_fields import ExtraFields
 from palate.engines.http_replies import Reply
 from palate.engines.local_decoding import generate, sample
 from palate.engines.local_model import LocalModel
@@ -58,6 +59,8 @@ class LanguageModel(ABC):
     operations: frozenset[Operation]
     reader: Reader | None = None
     """Its tokenizer and template, where it runs in this process."""
+    extra: ExtraFields | None = None
+    """What its requests hold beside palate's own fields, where it is behind an endpoint."""
 
     def __init__(self, name: str, identity: tuple[str, ...], details: Mapping[str, Any]) -> None:
         self.name, self.identity, self.details = name, identity, details
@@ -228,7 +231,7 @@ class LocalLanguageModel(LanguageModel):
             for j, fit in enumerate(fits.pop(k)):
                 if not fit:
                     yield k, j, Reply(failure=TOO_LONG)
-                elif (logits := next(rest)).share < LEAST_SHARE:
+                elif not (logits := next(rest)).share >= LEAST_SHARE:  # nor NaN
                     yield k, j, Reply(failure=UNLIKELY)
                 else:
                     yield k, j, Reply(labels=logits.values)

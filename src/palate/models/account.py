@@ -37,6 +37,7 @@ LANGUAGE_HEADS = re.compile(
 """Heads of the language model that a classifier was made from."""
 DECIDING = re.compile(
     r"rope|rotary|attn|attention|softcap|scal(e|ing)|alibi|position_embedding_type"
+    r"|^(sentence_transformers|sbert_ce_\w+)$"  # of cross-encoders, which read no conversation
 )
 """Keys of a configuration that numbers may depend on."""
 READ_ELSEWHERE = {"dual_chunk_attention_config"}
@@ -151,7 +152,7 @@ def neutral(value: Any) -> bool:
 def check_files(folder: Path, name: object) -> None:
     """Raise `LoadError` for a file of weights that is cut short, or a tensor in two of an index.
 
-    Which of the two is read would be chance.
+    Which of the two is read would be chance. Refused too are 8-bit numbers without their scales.
     """
     from safetensors import SafetensorError, safe_open
 
@@ -159,16 +160,21 @@ def check_files(folder: Path, name: object) -> None:
     sharded = index.is_file() and not whole.is_file()
     listed = index.read_text(encoding="utf-8") if sharded else f'"{whole.name}"'
     holders: dict[str, str] = {}
+    config = folder / "config.json"
+    scaled = config.is_file() and "quantization_config" in config.read_text(encoding="utf-8")
     for file in sorted(folder.glob("*.safetensors")):
         if f'"{file.name}"' not in listed:
             continue
         try:
             with safe_open(file, "pt") as tensors:
-                keys = list(tensors.keys())
+                dtypes = {key: tensors.get_slice(key).get_dtype() for key in tensors.keys()}  # noqa: SIM118
         except (SafetensorError, OSError) as error:
             why = f"{file.name} is cut short or damaged: {first_line(error)}"
             raise LoadError(f"{name}: cannot be loaded ({why})") from error
-        for key in keys:
+        for key, dtype in dtypes.items():
+            if dtype.startswith(("F4", "F6", "F8")) and not scaled:
+                why = f"{key} is {dtype}, and config.json has no quantization_config"
+                raise LoadError(f"{name}: cannot be loaded ({why} that says how it is scaled)")
             if (other := holders.setdefault(key, file.name)) != file.name:
                 why = f"{key} stands in {other} and in {file.name}; take the stale one out"
                 raise LoadError(f"{name}: cannot be loaded ({why})")

@@ -55,6 +55,8 @@ HARMLESS = re.compile(
     r"^(rope\.scaling\.(finetuned|type)|tensor_data_layout|attention\.causal|use_parallel_residual)$"
 )
 """Bookkeeping, and what transformers takes from the tensors that are there."""
+SPLITS = {"gpt-2", "phi-2", "olmo", "mpt", "smollm", "starcoder", "refact", "command-r"}
+"""GPT-2's way to split a text into words, or that with digits apart, which no merge then joins."""
 
 
 def convert_gguf(file: Path, content: bytes, *, exact: bool = False) -> Path:
@@ -117,7 +119,11 @@ def _account(file: Path, model: Any) -> dict[str, Any]:
     fields = {**listed.get(architecture, {}), **listed.get(name.removesuffix("_text"), {})}
     if name == "phi3" and "attention.sliding_window" in stated:
         model.config.sliding_window = stated.pop("attention.sliding_window")
-    unread = []
+    ways: Any = importlib.import_module("transformers.integrations.gguf.gguf_tokenizer_mapping")
+    pre = values.get("tokenizer.ggml.pre")
+    of_bytes = values.get("tokenizer.ggml.model") == "gpt2"
+    strange = of_bytes and pre not in {*SPLITS, *ways.GGUF_PRE_TOKENIZER_SPLITS}
+    unread = [f"tokenizer.ggml.pre ({pre})"] * strange
     for key, value in stated.items():
         known = key in SCALING or HARMLESS.search(key) is not None or fields.get(key, -1) != -1
         if key in EQUAL:  # some are looked at, and set nothing

@@ -39,6 +39,8 @@ TASKS = {"causal": "CAUSAL_LM", "classifier": "SEQ_CLS", "encoder": "FEATURE_EXT
 """What an adapter is trained for, by what it is read as; its trainer may not have said."""
 Shapes = Mapping[str, list[int]]
 """Of tensors by their names."""
+RATES = re.compile("CrossEncoder|ForSequenceClassification$")
+"""Models that sentence-transformers loads as embedders all the same."""
 MOST_APART = 0.1
 """Share by which the outputs of a merged adapter may differ, for rounding in half precision."""
 OUTPUTS = 7919
@@ -136,6 +138,15 @@ def load_embedder(name: object, folder: Path, notes: list[str], **options: Any) 
             **options,
         )
     body = getattr(model[0], "auto_model", None)
+    settings = folder / "config_sentence_transformers.json"
+    named = json.loads(settings.read_text(encoding="utf-8")) if settings.is_file() else {}
+    kinds = [str(named.get("model_type"))]
+    if not (folder / "modules.json").is_file() and len(model) > 1:
+        kinds += getattr(getattr(body, "config", None), "architectures", None) or []
+        how = f"pooling is a guess of sentence-transformers ({model[1].pooling_mode})"
+        notes.append(f"{name}: no modules.json says how a text becomes one vector; {how}")
+    if other := next((it for it in kinds if RATES.search(it)), None):
+        raise ModelError(f"{name}: a {other} rates texts, and gives no vector of a text")
     for info in infos:
         lacking = sorted(it for it in info.missing_keys if not it.startswith("pooler."))
         unread = sorted(it for it in info.unexpected_keys if not is_harmless(body, "encoder", it))
@@ -271,12 +282,16 @@ def add_adapter(
         trained = {_stored_as(key) for key, it in adapted.named_parameters() if it.requires_grad}
         keys = adapted.load_adapter(str(adapter.folder), "default", torch_device="cpu")
         before = _outputs(adapted.eval())
+        lost = _changes_nothing(adapted, before)
         merged = merge(adapted)
     for key in (*keys.missing_keys, *keys.unexpected_keys):
         raise ModelError(f"{name}: {failed} ({key})")
     lacking = trained - set(map(_stored_as, stored))
     for key in sorted(it for it in lacking if it.endswith("bias")):
         raise ModelError(f"{name}: {CONFIG} says that {key} was trained, and {WEIGHTS} lacks it")
+    if lost:
+        why = f"it is untrained, or what it learnt is not in {WEIGHTS}"
+        raise ModelError(f"{name}: the adapter changes nothing of {adapter.base}; {why}")
     apart = (_outputs(merged) - before).norm() / before.norm()
     if not apart < MOST_APART:
         raise ModelError(
@@ -301,6 +316,20 @@ def _outputs(model: Any) -> Any:
     more = {"decoder_input_ids": ids} if model.config.is_encoder_decoder else {}
     with torch.inference_mode():
         return model(input_ids=ids, **more)[0].float()
+
+
+def _changes_nothing(adapted: Any, outputs: Any) -> bool:
+    """Tell whether peft's model gives these outputs without its adapter too."""
+    from peft.tuners.tuners_utils import BaseTunerLayer
+
+    layers = [it for it in adapted.modules() if isinstance(it, BaseTunerLayer)]
+    for layer in layers:
+        layer.enable_adapters(False)
+    same = bool((_outputs(adapted) == outputs).all())
+    for layer in layers:
+        layer.enable_adapters(True)
+    # Of single tokens that were trained none may be among those read.
+    return same and not any("trainable_tokens" in type(it).__module__ for it in layers)
 
 
 def merge(adapted: Any) -> Any:

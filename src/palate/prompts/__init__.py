@@ -4,6 +4,7 @@ from palate.prompts.judging import (
     Form,
     Unreadable,
     aspect_prompt,
+    label_line,
     pair_prompt,
     parse_numbers,
     parse_rating,
@@ -23,6 +24,7 @@ from palate.prompts.rendering import (
     read_candidates,
     render,
 )
+from palate.prompts.wording import PROMPTS, Wording, described
 from palate.prompts.writing import (
     ReadAspect,
     SentencesOf,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
 from typing import Literal
 
 from palate.marks import OpenThought, after_thought
-from palate.prompts.rendering import Messages, about, as_text, user_message
+from palate.prompts.rendering import Messages, as_text, user_message
+from palate.prompts.wording import WORDS, Wording, question_slots
 from palate.records import RubricAspect, Slate
 
 Form = Literal["text", "letter"]
@@ -26,24 +28,28 @@ class Unreadable(ValueError):
     """A reply that holds no verdict in the asked form; the message is the reason."""
 
 
-def pair_prompt(slate: Slate, first: int, second: int, form: Form) -> Messages:
+def pair_prompt(
+    slate: Slate, first: int, second: int, form: Form, wording: Wording = WORDS["judge"]
+) -> Messages:
     """Return the pairwise prompt with these two candidates as A and B.
 
     Raises `UsageError` for a slate with one candidate.
     """
     slate.need_two()
     two = {"first": slate.candidates[first], "second": slate.candidates[second]}
-    return user_message("judge.jinja", **_question_slots(slate), **two, form=form)
+    return wording.messages(**_slate_slots(slate), **two, form=form)
 
 
-def rating_prompt(slate: Slate, position: int, form: Form, low: int, high: int) -> Messages:
+def rating_prompt(
+    slate: Slate, position: int, form: Form, low: int, high: int, wording: Wording = WORDS["rating"]
+) -> Messages:
     """Return the pointwise prompt for one candidate."""
     slots = {"response": slate.candidates[position], "form": form, "low": low, "high": high}
-    return user_message("rating.jinja", **_question_slots(slate), **slots)
+    return wording.messages(**_slate_slots(slate), **slots)
 
 
-def _question_slots(slate: Slate) -> dict[str, object]:
-    return {"about": about(as_text(slate.question), slate.shown), "shown": bool(slate.shown)}
+def _slate_slots(slate: Slate) -> dict[str, object]:
+    return question_slots(as_text(slate.question), slate.shown) | {"shown": bool(slate.shown)}
 
 
 def without_thought(reply: str) -> str:
@@ -56,6 +62,20 @@ def without_thought(reply: str) -> str:
         return after_thought(reply)
     except OpenThought as error:
         raise Unreadable(f"unreadable: {error}") from error
+
+
+def label_line(reply: str, what: str) -> str:
+    """Return a reply that is a JSON object as the line of its label; any other as it is.
+
+    >>> label_line('{"reason": "B is livelier.", "verdict": "B"}', "verdict")
+    'verdict: B'
+    """
+    try:
+        pairs = json.loads(without_thought(reply), object_pairs_hook=list)
+        (value,) = [value for name, value in pairs if name == what]
+    except (ValueError, TypeError, RecursionError):
+        return reply
+    return f"{what}: {value}"
 
 
 def parse_verdict(reply: str) -> Letter:
@@ -93,11 +113,15 @@ def _last_line(reply: str, pattern: re.Pattern[str], what: str) -> str:
 
 
 def aspect_prompt(
-    question: str, narrative: str | None, response: str, aspect: RubricAspect, form: Form
+    question: str,
+    narrative: str | None,
+    response: str,
+    aspect: RubricAspect,
+    form: Form,
+    wording: Wording = WORDS["rubric-judge"],
 ) -> Messages:
     """Return the prompt for one aspect; the reply is read by `parse_rating(reply, 0, 2)`."""
-    return user_message(
-        "aspect.jinja",
+    return wording.messages(
         question=question,
         narrative=(narrative or "").strip(),
         response=response,

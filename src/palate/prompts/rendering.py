@@ -10,9 +10,11 @@ import re
 from collections.abc import Callable, Iterable
 from functools import cache, lru_cache
 from importlib.resources import files
+from operator import attrgetter
 from typing import TypeVar
 
-from jinja2 import Environment, FunctionLoader, StrictUndefined
+from jinja2 import StrictUndefined, Template
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from palate.records import Message, Part, Slate
 from palate.records.arguments import grouped
@@ -55,22 +57,31 @@ def inset(text: str) -> str:
     return "\n".join(f"  {line}" if line.strip() else "" for line in text.splitlines())
 
 
-def _source(name: str) -> str:
+@cache
+def source_of(name: str) -> str:
+    """Return the text of one template file."""
     return files(__package__).joinpath("templates", name).read_text(encoding="utf-8")
 
 
 @cache
-def _environment() -> Environment:
-    environment = Environment(
-        loader=FunctionLoader(_source), undefined=StrictUndefined, autoescape=False
-    )
-    environment.filters.update(fence=fence, attribute=attribute, inset=inset)
-    return environment
+def sandbox() -> ImmutableSandboxedEnvironment:
+    """Return where templates are rendered: no other files, nothing that differs by time."""
+    made = ImmutableSandboxedEnvironment(undefined=StrictUndefined, autoescape=False)
+    made.filters.update(fence=fence, attribute=attribute, inset=inset)
+    del made.filters["random"]
+    made.globals = {name: made.globals[name] for name in ("range", "dict", "namespace")}
+    return made
+
+
+@lru_cache(maxsize=64)
+def compiled(source: str) -> Template:
+    """Return the template of a text; raises `TemplateError`."""
+    return sandbox().from_string(source)
 
 
 def render_text(template: str, **slots: object) -> str:
     """Render one template file; a slot that is missing is an error."""
-    return _environment().get_template(template).render(**slots).strip()
+    return compiled(source_of(template)).render(**slots).strip()
 
 
 def user_message(template: str, **slots: object) -> Messages:
@@ -78,9 +89,10 @@ def user_message(template: str, **slots: object) -> Messages:
     return (Message(role="user", content=render_text(template, **slots)),)
 
 
-def prompt_hash(*templates: str) -> str:
-    """Return the hash of the sources of these templates and of the frame around them."""
-    return digest([_source(name) for name in sorted(templates)], HEADINGS)
+def prompt_hash(*templates: str, **written: str) -> str:
+    """Return the hash of the sources of these templates, or of what is written in their place."""
+    sources = [written[it] if it in written else source_of(it) for it in sorted(templates)]
+    return digest(sources, HEADINGS)
 
 
 @lru_cache(maxsize=32)  # a slate's responses, and both orders of a judge, ask for the same
@@ -88,9 +100,7 @@ def about(question: str, shown: tuple[Part, ...]) -> str:
     """Return the question, headed by what is shown, kind by kind; bare if nothing is."""
     if not shown:
         return fence(question)
-    ordered = sorted(shown, key=lambda part: (part.rank, part.kind))
-    # One message, such as a judge's, has no turns: there the part is the post that it is.
-    groups = grouped(ordered, lambda part: "post" if part.kind == "turn" else part.kind)
+    groups = grouped(quoted(shown), attrgetter("kind"))
     *before, last = groups.items()
     asked = _above(question, "post", ()) if before else ""
     heads = [_above(question, *of).removesuffix(asked) for of in before]
@@ -102,6 +112,12 @@ def _above(question: str, kind: str, parts: Iterable[Part]) -> str:
     like, heading = ("aspect", ABOVE_TRAITS) if kind == "trait" else (kind, HEADINGS[kind])
     alike = [part.model_copy(update={"kind": like}) for part in parts]
     return render_text("about.jinja", question=question, shown=alike, heading={like: heading})
+
+
+def quoted(shown: tuple[Part, ...]) -> list[Part]:
+    """Return what is shown, best first, as one message quotes it: a turn is the post it is."""
+    ordered = sorted(shown, key=lambda part: (part.rank, part.kind))
+    return [p.model_copy(update={"kind": "post"}) if p.kind == "turn" else p for p in ordered]
 
 
 def earlier_turns(part: Part) -> tuple[Message, Message]:

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
 from palate.prompts.judging import Unreadable, without_thought
-from palate.prompts.rendering import Messages, about, as_text, render_text, user_message
+from palate.prompts.rendering import Messages, about, as_text, quoted, render_text, user_message
+from palate.prompts.wording import WORDS, Wording, question_slots
 from palate.records import Choice, Part
 from palate.words import ENDS
 
@@ -36,16 +37,15 @@ class ReadAspect(NamedTuple):
     """Of the sentences that show it, from 1, in their order."""
 
 
-def persona_prompt(parts: Sequence[Part]) -> Messages:
+def persona_prompt(parts: Sequence[Part], wording: Wording = WORDS["persona"]) -> Messages:
     """Return what is asked for a description of a user, from their choices or posts."""
-    ordered = sorted(parts, key=lambda part: part.rank)
     choices = any(part.kind == "example" for part in parts)
-    return user_message("persona.jinja", parts=ordered, choices=choices)
+    return wording.messages(parts=quoted(tuple(parts)), choices=choices)
 
 
-def plan_prompt(question: str, parts: Sequence[Part]) -> Messages:
+def plan_prompt(question: str, parts: Sequence[Part], wording: Wording = WORDS["plan"]) -> Messages:
     """Return what a planner is asked: which aspects this user expects of an answer."""
-    return user_message("plan.jinja", about=about(question, tuple(parts)))
+    return wording.messages(**question_slots(question, tuple(parts)))
 
 
 def reader_prompt(question: str, sentences: Sequence[str], of: SentencesOf) -> Messages:

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 
 from palate.contexts import Writer, build_writer, one_spelling
-from palate.engines import Reply
+from palate.engines import Reply, reply_limit
 from palate.engines.language_model import Messages
 from palate.errors import SpecError
 from palate.prompts import (
-    Form,
     Unreadable,
+    Wording,
     as_text,
     aspect_prompt,
     parse_numbers,
@@ -20,15 +20,13 @@ from palate.prompts import (
 )
 from palate.quality.measure import QualityMetricBase, QualityScore, QuestionResponse, rows_of
 from palate.records import Lazy, Settings
-from palate.scorers.judges import MAX_TOKENS, ModelAnswers, read_rating
+from palate.scorers.judges import MAX_TOKENS, ModelAnswers
 from palate.seeding import digest
 from palate.session import Session
 from palate.specs import Reference, Spec
 
 RELEASED_EXAMPLE = "rubric-judge:api:MODEL?base_url=https://…/v1&protocol=paper"
 LOW, HIGH = 0, 2
-DIGITS = tuple(str(rating) for rating in range(LOW, HIGH + 1))
-OPTIONS = {"verdict", "protocol"}
 RELEASED_MAX_TOKENS = 32
 BY_RULE = "0 by the paper's rule"
 DEFAULT: dict[str, str | int] = {"verdict": "text", "protocol": "palate", "max_tokens": MAX_TOKENS}
@@ -54,22 +52,23 @@ class RubricJudge(QualityMetricBase):
     """`rubric-judge:LM`: mean over the aspects of rating / 2, each aspect rated 0, 1 or 2.
 
     An aspect is a question of its own (LaMP-QA, arXiv 2506.00137). `?verdict=text` (the default)
-    reads a written rating, `?verdict=logits` takes the mean under the next-token probabilities of
-    the three digits. A response with an aspect unread is unscored.
+    reads a written rating, `?verdict=json` one that a server holds to a schema, `?verdict=logits`
+    takes the mean under the next-token probabilities of the three digits. `?prompt=FILE` asks in a
+    file's words. A response with an aspect unread is unscored.
     """
 
     def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
-        verdict = spec.choice("verdict", ("text", "logits"), "text")
-        self.form: Form = "letter" if verdict == "logits" else "text"
-        labels = DIGITS if self.form == "letter" else ()
-        self.answers = ModelAnswers(spec, session, settings, OPTIONS, labels)
-        rule = f"rubric judge {verdict} {LOW}-{HIGH}"
-        info = self.answers.info(rule, prompt_hash("aspect.jinja"))
+        values = range(LOW, HIGH + 1)
+        self.answers = ModelAnswers(spec, session, settings, {"protocol"}, "rating", values)
+        verdict, self.form = self.answers.verdict, self.answers.form
+        asked = {"form": self.form, "low": LOW, "high": HIGH}
+        self.wording = Wording.of("rubric-judge", spec.file("prompt"), **asked)
+        info = self.answers.info(f"rubric judge {verdict} {LOW}-{HIGH}", self.wording.hash)
         self.fingerprint = info.fingerprint
         read: dict[str, str | int] = {"verdict": verdict, "protocol": "palate"}
         self.details = {**info.details, "protocol": "palate", "verdict": verdict}
         self.details["scale"] = f"{LOW}-{HIGH}"
-        max_tokens = spec.number("max_tokens", MAX_TOKENS, least=1)
+        max_tokens = reply_limit(spec, MAX_TOKENS)
         if verdict == "logits":  # one token is read, whatever is allowed
             max_tokens = MAX_TOKENS
         else:
@@ -87,7 +86,7 @@ class RubricJudge(QualityMetricBase):
     def _prompts(self, item: QuestionResponse) -> list[Messages]:
         text, gold = as_text(item.question.messages), item.question.gold
         return [
-            aspect_prompt(text, gold.narrative, item.response, aspect, self.form)
+            aspect_prompt(text, gold.narrative, item.response, aspect, self.form, self.wording)
             for aspect in gold.aspects
         ]
 
@@ -98,16 +97,16 @@ class RubricJudge(QualityMetricBase):
     def _rated(self, items: Sequence[QuestionResponse]) -> Iterator[tuple[int, QualityScore]]:
         groups = Lazy(len(items), lambda k: self._prompts(items[k]))
         for k, answers in self.answers.of(groups):
-            yield k, _mean(answers)
+            yield k, _mean(self.answers, answers)
 
 
-def _mean(answers: Sequence[Reply]) -> QualityScore:
+def _mean(reader: ModelAnswers, answers: Sequence[Reply]) -> QualityScore:
     values: list[float] = []
     aspects: list[float | None] = []
     unread: list[str] = []
     for answer in answers:
         try:
-            values.append(read_rating(answer, LOW, HIGH) / HIGH)
+            values.append(reader.rating(answer, LOW, HIGH) / HIGH)
             aspects.append(values[-1])
         except Unreadable as error:
             aspects.append(None)
@@ -135,7 +134,7 @@ class ReleasedJudge(QualityMetricBase):
     """
 
     def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
-        max_tokens = spec.number("max_tokens", RELEASED_MAX_TOKENS, least=1)
+        max_tokens = reply_limit(spec, RELEASED_MAX_TOKENS)
         options = {**spec.options, "max_tokens": str(max_tokens)}
         complete = spec.model_copy(update={"options": options})
         known = {"protocol", "max_tokens"}

