@@ -38,6 +38,7 @@ AT_ONCE = 256
 """Texts tokenised and computed before the first of them is given."""
 REMEMBERED = 65_536
 """Texts whose embeddings are kept in memory."""
+GUESSED = "no modules.json says how a text becomes a vector: its pooling is guessed"
 Vector = NDArray[np.float32]
 log = logging.getLogger(__name__)
 BATCH = 32
@@ -71,6 +72,8 @@ class Embedder:
         self.reference, self.settings = reference, settings
         self.folder = resolved or resolve(reference, code=settings.trust_remote_code)
         self._turns, self.notes = turns or FairLock(), list(self.folder.notes)
+        if not (self.folder.path / "modules.json").is_file():
+            self.notes.append(f"{reference}: {GUESSED}")
         self.device = choose_device(settings.device)
         kind = self.device.split(":", maxsplit=1)[0]
         more = ("around",) if _writes_around(self.folder.path) else ()

@@ -143,8 +143,6 @@ def load_embedder(name: object, folder: Path, notes: list[str], **options: Any) 
     kinds = [str(named.get("model_type"))]
     if not (folder / "modules.json").is_file() and len(model) > 1:
         kinds += getattr(getattr(body, "config", None), "architectures", None) or []
-        how = f"pooling is a guess of sentence-transformers ({model[1].pooling_mode})"
-        notes.append(f"{name}: no modules.json says how a text becomes one vector; {how}")
     if other := next((it for it in kinds if RATES.search(it)), None):
         raise ModelError(f"{name}: a {other} rates texts, and gives no vector of a text")
     for info in infos:
