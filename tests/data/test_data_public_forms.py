@@ -126,6 +126,19 @@ def test_a_question_beside_responses_that_nothing_reads_is_refused(tmp_path, nam
     assert chosen(load(tmp_path, rows, *told)) == ["Green."] * 2
 
 
+@pytest.mark.parametrize("letters", ["AB", "ab", ("option_a", "option_b")])
+def test_letters_of_chosen_and_rejected_are_no_texts(tmp_path, letters):
+    one, two = letters
+    rows = [{"question": f"Tea {k}?", "option_a": "Green.", "option_b": "Black.",
+             "chosen": (one, two)[k], "rejected": (two, one)[k]} for k in range(2)]  # fmt: skip
+    with pytest.raises(UsageError, match="--map winner=chosen and --layout vote"):
+        load(tmp_path, rows)
+    assert chosen(load(tmp_path, rows, "winner=chosen", name="vote")) == ["Green.", "Black."]
+    texts = [{**row, "chosen": "A", "rejected": "B"} for row in rows]
+    plain = [without(row, "option_a", "option_b") for row in texts]
+    assert chosen(load(tmp_path, plain)) == ["A", "A"], "texts, where no column has such a name"
+
+
 # options in any order, rankings
 
 

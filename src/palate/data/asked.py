@@ -152,10 +152,8 @@ class WholePrompts:
             ):
                 continue
             asked = normal_form(row["question"])
-            self.account.say(
-                f"`{name}` may be a part of what was asked, and is not read: --map input={name} "
-                f"joins it to the question, --map extra={name} says that it was not shown"
-            )
+            ways = f"--map input={name} joins it to the question, --map extra={name} leaves it out"
+            self.account.say(f"`{name}` may be a part of what was asked, and is not read: {ways}")
             other = self.seen.setdefault((name, asked), value)
             if normal_form(other) != normal_form(value):
                 raise UsageError(
