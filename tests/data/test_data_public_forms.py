@@ -216,6 +216,26 @@ def test_a_context_that_is_not_read_is_said(tmp_path):
         assert line not in said(load(tmp_path, rows, f"{name}=the_context"))
 
 
+def test_messages_as_python_prints_them_are_no_text(tmp_path):
+    talks = [[{"role": "user", "content": "Tea?"}, {"role": "assistant", "content": text}]
+             for text in ("It's green.", "Black.")]  # fmt: skip
+    row = {"conversation_a": str(talks[0]), "conversation_b": str(talks[1]), "winner": "model_b"}
+    with pytest.raises(DataError, match=r"a conversation, got messages that are no JSON"):
+        load(tmp_path, [row])
+    array = str(talks[0]).replace("}, {", "}\n {")  # as numpy prints what Parquet held
+    with pytest.raises(DataError, match=r"messages that are no JSON"):
+        load(tmp_path, [{**row, "conversation_a": array}])
+
+
+def test_two_columns_of_scores_are_refused_until_one_is_told(tmp_path):
+    rows = [{"prompt": "Tea?", "response": text, "score": n, "rating": -n}
+            for n, text in enumerate(("Green.", "Black."))]  # fmt: skip
+    with pytest.raises(UsageError, match=r"rating, score could each be the score: .*score=rating"):
+        load(tmp_path, rows)
+    assert chosen(load(tmp_path, rows, "score=rating")) == ["Green."]
+    assert chosen(load(tmp_path, rows, "score=score")) == ["Black."]
+
+
 # people and rows
 
 

@@ -11,7 +11,7 @@ from typing import Any, TypeGuard
 
 from palate.data.account import KEPT, Account
 from palate.data.columns import QUESTION, WHO, Numbered, Peek, Row, changed, plain_form
-from palate.data.conversations import decoded, exchange, is_conversation, turns_of
+from palate.data.conversations import PRINTED, decoded, exchange, is_conversation, turns_of
 from palate.data.types import is_missing, lost_zeros, tidied, whole
 from palate.errors import DataError, UsageError
 from palate.records import DistinctNames, is_nobody, is_removed, normal_form
@@ -56,7 +56,8 @@ def _begins_apart(answers: Sequence[object]) -> bool:
     try:
         exchange(None, answers, ["", "", ""])
     except DataError:
-        return all(map(_text, answers)) and not any(map(is_conversation, answers))
+        read = any(is_conversation(answer) or PRINTED.match(str(answer)) for answer in answers)
+        return all(map(_text, answers)) and not read
     return False
 
 
