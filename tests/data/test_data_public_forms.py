@@ -126,6 +126,19 @@ def test_a_question_beside_responses_that_nothing_reads_is_refused(tmp_path, nam
     assert chosen(load(tmp_path, rows, *told)) == ["Green."] * 2
 
 
+@pytest.mark.parametrize("letters", ["AB", "ab", ("option_a", "option_b")])
+def test_letters_of_chosen_and_rejected_are_no_texts(tmp_path, letters):
+    one, two = letters
+    rows = [{"question": f"Tea {k}?", "option_a": "Green.", "option_b": "Black.",
+             "chosen": (one, two)[k], "rejected": (two, one)[k]} for k in range(2)]  # fmt: skip
+    with pytest.raises(UsageError, match="--map winner=chosen and --layout vote"):
+        load(tmp_path, rows)
+    assert chosen(load(tmp_path, rows, "winner=chosen", name="vote")) == ["Green.", "Black."]
+    texts = [{**row, "chosen": "A", "rejected": "B"} for row in rows]
+    plain = [without(row, "option_a", "option_b") for row in texts]
+    assert chosen(load(tmp_path, plain)) == ["A", "A"], "texts, where no column has such a name"
+
+
 # options in any order, rankings
 
 
@@ -201,6 +214,26 @@ def test_a_context_that_is_not_read_is_said(tmp_path):
     assert line in said(load(tmp_path, rows))
     for name in ("input", "extra"):
         assert line not in said(load(tmp_path, rows, f"{name}=the_context"))
+
+
+def test_messages_as_python_prints_them_are_no_text(tmp_path):
+    talks = [[{"role": "user", "content": "Tea?"}, {"role": "assistant", "content": text}]
+             for text in ("It's green.", "Black.")]  # fmt: skip
+    row = {"conversation_a": str(talks[0]), "conversation_b": str(talks[1]), "winner": "model_b"}
+    with pytest.raises(DataError, match=r"a conversation, got messages that are no JSON"):
+        load(tmp_path, [row])
+    array = str(talks[0]).replace("}, {", "}\n {")  # as numpy prints what Parquet held
+    with pytest.raises(DataError, match=r"messages that are no JSON"):
+        load(tmp_path, [{**row, "conversation_a": array}])
+
+
+def test_two_columns_of_scores_are_refused_until_one_is_told(tmp_path):
+    rows = [{"prompt": "Tea?", "response": text, "score": n, "rating": -n}
+            for n, text in enumerate(("Green.", "Black."))]  # fmt: skip
+    with pytest.raises(UsageError, match=r"rating, score could each be the score: .*score=rating"):
+        load(tmp_path, rows)
+    assert chosen(load(tmp_path, rows, "score=rating")) == ["Green."]
+    assert chosen(load(tmp_path, rows, "score=score")) == ["Black."]
 
 
 # people and rows

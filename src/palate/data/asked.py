@@ -11,7 +11,7 @@ from typing import Any, TypeGuard
 
 from palate.data.account import KEPT, Account
 from palate.data.columns import QUESTION, WHO, Numbered, Peek, Row, changed, plain_form
-from palate.data.conversations import decoded, exchange, is_conversation, turns_of
+from palate.data.conversations import PRINTED, decoded, exchange, is_conversation, turns_of
 from palate.data.types import is_missing, lost_zeros, tidied, whole
 from palate.errors import DataError, UsageError
 from palate.records import DistinctNames, is_nobody, is_removed, normal_form
@@ -56,7 +56,8 @@ def _begins_apart(answers: Sequence[object]) -> bool:
     try:
         exchange(None, answers, ["", "", ""])
     except DataError:
-        return all(map(_text, answers)) and not any(map(is_conversation, answers))
+        read = any(is_conversation(answer) or PRINTED.match(str(answer)) for answer in answers)
+        return all(map(_text, answers)) and not read
     return False
 
 
@@ -152,10 +153,8 @@ class WholePrompts:
             ):
                 continue
             asked = normal_form(row["question"])
-            self.account.say(
-                f"`{name}` may be a part of what was asked, and is not read: --map input={name} "
-                f"joins it to the question, --map extra={name} says that it was not shown"
-            )
+            ways = f"--map input={name} joins it to the question, --map extra={name} leaves it out"
+            self.account.say(f"`{name}` may be a part of what was asked, and is not read: {ways}")
             other = self.seen.setdefault((name, asked), value)
             if normal_form(other) != normal_form(value):
                 raise UsageError(

@@ -17,6 +17,7 @@ ROLES = {
     **dict.fromkeys(("system", "developer"), "system"),
 }
 """Names of roles in public files → the three of a chat template."""
+PRINTED = re.compile(r"\s*\[\{'(?:role|content|from|value)'")
 SPACE = re.compile(r"\s+")
 
 
@@ -249,6 +250,7 @@ def _implicit(texts: Sequence[str], name: str) -> Exchange:
 def _text(value: object, name: str) -> str:
     if isinstance(value, Mapping):  # WebGPT's question is an object of its source and its text
         value = value.get("full_text", value)
-    if isinstance(value, str):
+    if isinstance(value, str) and not PRINTED.match(value):
         return value
-    raise DataError(f"expected a text or a conversation, got {type(value).__name__}", field=name)
+    got = "messages that are no JSON" if isinstance(value, str) else type(value).__name__
+    raise DataError(f"expected a text or a conversation, got {got}", field=name)

@@ -37,7 +37,7 @@ from palate.data.exported_layouts import argilla, label_studio, llama_factory, o
 from palate.data.rated_layouts import choice_of_list, rated, rated_rows
 from palate.data.rows import KNOWN
 from palate.data.vote_layout import vote
-from palate.data.votes import spelled
+from palate.data.votes import names_of, spelled
 from palate.errors import DataError, UsageError
 
 LOG = logging.getLogger("palate")
@@ -172,6 +172,11 @@ def _refuse_unheard(peek: Peek, options: LayoutOptions, reading: LayoutMatch | N
         if told and not re.search(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", texts):
             ways = str(reading) if reading else _no_layout(peek, options)
             raise UsageError(f"nothing reads --map {'votes' if of_votes else name}=…: {ways}")
+    ended = [both for by_end in peek.ended_alike().values() for both in by_end.items()]
+    names = {name for end, column in ended for name in names_of(column, end)}
+    named = not peek.lacks("chosen", "rejected") and {*map(spelled, peek.values("chosen"))} <= names
+    if named and (reading is None or reading.layout == preference.name):
+        raise UsageError("`chosen` names a column: say --map winner=chosen and --layout vote")
     others = [name for name in WHO if name in peek.columns and name != "user_id"]
     if columns.get("user_id") == "user_id" and others and "user_id" not in options.mapped:
         ways = " or ".join(f"--map user_id={name}" for name in ("user_id", *others))

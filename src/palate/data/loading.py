@@ -264,8 +264,7 @@ def parse_columns(pairs: Sequence[str]) -> dict[str, str]:
     {'chosen': 'better', 'vote of anna': 'anna', 'vote of ben': 'ben'}
     """
     columns: dict[str, str] = {}
-    given = (text.partition("=")[0] for text in pairs)
-    known = KNOWN | OF_LAYOUTS | {*filter(NUMBERED.fullmatch, given)}
+    known = KNOWN | OF_LAYOUTS | {*filter(NUMBERED.fullmatch, (t.partition("=")[0] for t in pairs))}
     for ours, theirs in _named(pairs, "--map", known):
         if ours == VOTES:
             columns |= {f"{VOTE_OF}{name}": name for name in theirs.split(",")}

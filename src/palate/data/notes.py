@@ -41,8 +41,7 @@ PLACE = re.compile(
     r"|first_shown)(?:_(?:model|system|response))?|(?:(?:display|presentation|screen)_)?order"
 )
 """Names of columns that may say which response stood on which side."""
-TURN = re.compile(r"(?:turn|round)(?:_(?:id|index|idx|no|number))?")
-"""Names of columns that may say how many turns were before."""
+TURN = re.compile(r"(?:turn|round)(?:_(?:id|index|idx|no|number))?")  # of how many before
 STATES = 6  # values that such a column has at most
 
 

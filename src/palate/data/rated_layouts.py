@@ -162,7 +162,7 @@ def _lists(peek: Peek, name: str) -> bool:
 @row_layout("rated-rows", "a row for each response with a score (HelpSteer, TRL unpaired)")
 def rated_rows(peek: Peek, options: LayoutOptions) -> LayoutMatch | str:
     prompt, text = peek.first(QUESTION), peek.first(RESPONSE)
-    score = peek.first([*options.mapped & {*SCORE}] or SCORE)
+    score = peek.only([*options.mapped & {*SCORE}] or SCORE[::-1], "the score", "score")
     if prompt is None or text is None or score is None or prompt == text:
         lacking = "question" if prompt is None else "response" if text is None else "score"
         return f"no column of the {lacking}"
