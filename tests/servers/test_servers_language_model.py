@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import urllib.request
 from collections import Counter
 
@@ -121,8 +122,77 @@ def test_a_rating_in_words_is_that_of_this_process(url, session):
     assert all(remote.raw), "so small a model rates nothing, but its words are compared"
 
 
+@pytest.fixture
+def forty():
+    """Rows whose verdicts differ: short and long answers about many things, in both places."""
+    things = ("tea", "rain", "chess", "soup", "trains", "novels", "tides", "violins", "moss", "ink")
+    return [
+        make_slate(
+            f"I would say {thing}, {'gladly' * k} and soon.",
+            f"{'No, never. ' * (4 - k)}Not {thing}.",
+            question=f"What do you make of {thing}, number {k}?",
+            shown=[f"I wrote about {thing} {k} times."] if k % 2 else [],
+        )
+        for thing in things
+        for k in range(4)
+    ]
+
+
+def test_verdicts_in_json_are_held_and_their_differences_are_listed(
+    url, session, forty, record_property
+):
+    """Three ways to ask one model; what differs is listed, and JSON is never unreadable."""
+    verdicts, notes = {}, {}
+    for verdict in ("json", "text", "logits"):
+        judge = build_scorer(api("judge", url, verdict=verdict, max_tokens="96"), session, F32)
+        verdicts[verdict] = [made for _, made in sorted(judge.judge(forty))]
+        notes[verdict] = judge.notes()
+    assert notes["json"] == (), "the server holds replies to a schema"
+    for made in verdicts["json"]:
+        held = [reply for reply in made.raw if reply.rstrip().endswith("}")]
+        assert made.reason in (None, "cut off")
+        assert all(json.loads(reply).keys() == {"reason", "verdict"} for reply in held)
+    signs = {way: [_sign(it.margin) for it in made] for way, made in verdicts.items()}
+    read = {way: sum(it is not None for it in made) for way, made in signs.items()}
+    assert read["json"] >= read["text"], "what is held is read at least as often"
+    for way in ("text", "logits"):
+        both = [
+            (k, json_, other)
+            for k, (json_, other) in enumerate(zip(signs["json"], signs[way], strict=True))
+            if None not in (json_, other)
+        ]
+        differing = [(k, it, other) for k, it, other in both if it != other]
+        record_property(f"differs from {way}", f"{len(differing)} of {len(both)}: {differing}")
+        sys.stdout.write(f"\njson, {way}: {len(differing)} of {len(both)} differ: {differing}\n")
+
+
+def _sign(margin):
+    return None if margin is None else (margin > 0) - (margin < 0)
+
+
+def test_a_real_server_knows_one_field_of_effort_and_shows_no_thought(url, session):
+    spec = api("judge", url, effort="low", max_tokens="6")
+    judge = build_scorer(spec, session, F32)
+    next(judge.judge([SLATE]))
+    assert judge.notes() == (
+        f"effort=low was sent to {NAME} as reasoning_effort",
+        f"no reply of {NAME} showed a thought or counted its tokens",
+    )
+
+
+def test_a_file_of_fields_changes_what_a_real_server_writes(url, session, tmp_path):
+    file = tmp_path / "body.json"
+    file.write_text('{"min_tokens": 6, "logit_bias": {"28": 100}}')
+    spec = api("judge", url, max_tokens="6")
+    plain, biased = (
+        next(build_scorer(text, session, F32).judge([SLATE]))[1]
+        for text in (spec, f"{spec}&body={file}")
+    )
+    assert plain.raw != biased.raw
+
+
 def test_a_reply_held_to_the_labels_is_the_one_of_the_most_probable(url, session):
-    """Palate sends no structured output: what it would give, `verdict=logits` gives already."""
+    """What a choice among the labels alone would give, `verdict=logits` gives already."""
     asked = [
         (("A", "B"), pair_prompt(SLATE, 0, 1, "letter")),
         (tuple("12345"), rating_prompt(SLATE, 0, "letter", 1, 5)),
