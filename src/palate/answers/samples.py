@@ -121,10 +121,7 @@ def build_policy(text: str, session: Session, settings: Settings) -> Policy:
 def read_sampling(
     spec: Spec, seed: int = 0, max_tokens: int = MAX_TOKENS, temperature: float = TEMPERATURE
 ) -> Sampling:
-    """Return how a policy's spec says it is sampled; the numbers are what it may leave out.
-
-    Raises `UsageError` for a number that cannot be.
-    """
+    """Return a spec's sampling, else these numbers; raises `UsageError` for one that cannot be."""
     how = Sampling(
         max_tokens=spec.number("max_tokens", max_tokens, least=1),
         temperature=spec.positive("temperature", temperature),
@@ -138,10 +135,7 @@ def read_sampling(
 
 
 class LanguageModelPolicy:
-    """A language model that is sampled; in this process a prompt is read once for all samples.
-
-    There it answers at once: a thought that its template opens is closed.
-    """
+    """A sampled language model; here a prompt is read once, and answered without a thought."""
 
     def __init__(self, spec: str, model: LanguageModel, how: Sampling) -> None:
         self.spec, self.model, self.how = spec, model, how

@@ -1,7 +1,4 @@
-"""Which rows are evaluated: mirrored couples, rows of some days.
-
-A mirrored couple: two users, one question, the same two responses, opposite choices.
-"""
+"""Mirrored couples (two users, one question and responses, opposite choices); rows by day."""
 
 from __future__ import annotations
 
@@ -71,10 +68,7 @@ def opposite_votes(pairs: Dataset, seed: int = 0) -> dict[str, str]:
 
 
 def mirrors(pairs: Dataset, seed: int = 0) -> Dataset:
-    """Couple each vote with an opposite vote of another user, and leave the rest out.
-
-    Raises `BenchmarkError` where no couple exists.
-    """
+    """Couple each vote with another user's opposite one; raises `BenchmarkError` without any."""
     pairs = pairs if pairs.split is not None else pairs.select()
     mirror_row = couple_votes(pairs, seed)
     if not mirror_row:

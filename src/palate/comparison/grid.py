@@ -86,10 +86,7 @@ class Grid(Tabular):
 
     @property
     def all_unscored(self) -> list[Run]:
-        """The runs in which nothing was scored.
-
-        Those that lack strangers alone are among them only where no run scored anything.
-        """
+        """The runs without any score; those that lack strangers alone only where no run has any."""
         nothing = [run for run in self.runs if run.summary.unscored == run.summary.n_pairs]
         if len(nothing) == len(self.runs):
             return nothing

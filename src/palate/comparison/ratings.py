@@ -79,10 +79,7 @@ def evaluate_ratings(run: Run, *, seed: int = 0) -> RatingReport:
 
 
 def ratings_of(runs: Sequence[Run], *, seed: int = 0) -> list[RatingReport]:
-    """Return every run against ratings, Holm-corrected over a benchmark's gains on baselines.
-
-    Oracles are left out of the correction.
-    """
+    """Return every run against ratings, Holm-corrected over gains on baselines, without oracles."""
     reports = [evaluate_ratings(run, seed=seed) for run in runs]
     tables = [None if one.oracle else one.benchmark for one in reports for _ in one.baselines]
     baselines = [baseline for one in reports for baseline in one.baselines]

@@ -225,10 +225,7 @@ def usual_name(context: str) -> str:
 
 
 def read_owner(spec: Spec) -> tuple[str, int]:
-    """Return whose text is shown, `self` or `stranger`, and of how many strangers, at most 256.
-
-    Raises `SpecError` for more, and where a row is shown none.
-    """
+    """Return whose text is shown, and of how many strangers (1 to 256); raises `SpecError`."""
     of = spec.choice("of", ("self", "stranger"), "self")
     if "draws" in spec.options and of != "stranger":
         raise spec.error("draws counts strangers; it goes with of=stranger")

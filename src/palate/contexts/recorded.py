@@ -71,10 +71,7 @@ class NoContext:
 
 
 class RecordedContext(ABC):
-    """Shows k of the user's records, or as much of a stranger's.
-
-    A stranger is a third user, drawn for each row (`UserPool.stranger`).
-    """
+    """Shows k of the user's records, or as much of a stranger's (`UserPool.stranger`)."""
 
     oracle = False
     empty = False

@@ -28,10 +28,7 @@ NUMBERS = re.compile(r"-\d+-of-\d+.*$|\d+")
 
 
 class RowFiles:
-    """The rows of one data set, which may lie in several files, numbered through.
-
-    A file's rows keep the numbers of their lines; those of a second file follow the first's.
-    """
+    """The rows of one data set in several files; a later file's numbers follow the one before."""
 
     def __init__(self, files: Sequence[Path], how: FileReading) -> None:
         self.files, self.how = tuple(files), how
@@ -273,10 +270,7 @@ def download(
 
 @contextmanager
 def hub(what: str, advice: str, missing: str) -> Iterator[Any]:
-    """Give the module `huggingface_hub`; what it raises becomes a `HubError` with this advice.
-
-    Raises `UsageError`, saying what is missing, where it is not installed.
-    """
+    """Give `huggingface_hub`, its errors as `HubError` with advice; `UsageError` without it."""
     try:
         import huggingface_hub
         from huggingface_hub.errors import HfHubHTTPError

@@ -75,10 +75,7 @@ class LoadOptions:
         return words
 
     def files(self, repository: str, names: Sequence[str]) -> tuple[tuple[Path, ...], str | None]:
-        """Return these files, of the local copy or of the hub, and the hub's commit.
-
-        Raises `BenchmarkError` for a file that the copy lacks and for a revision of a copy.
-        """
+        """Return files, and the hub's commit; `BenchmarkError` for a copy without, or revised."""
         if self.source is None:
             return download(repository, lambda every: names, self.revision or "main")
         if self.revision is not None:
@@ -212,10 +209,7 @@ def collect(
 
 
 def _told_apart(questions: list[Question], account: Account) -> list[Question]:
-    """Return rows of one id each: where annotators share a task's id, each row is id-user.
-
-    Raises `DataError` where a row names such an id as its mirror row's.
-    """
+    """Return rows of an id each, shared ids as id-user; `DataError` if `mirror_of` names one."""
     times = Counter(question.id for question in questions)
     shared = {name for name, n in times.items() if n > 1}
     if not shared:

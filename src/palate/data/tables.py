@@ -191,10 +191,7 @@ TAKEN = (
 
 
 def read_parquet(path: Path) -> Iterator[tuple[int, Any]]:
-    """Yield (row number from 1, row or its `DataError`).
-
-    Raises `DataError` where the file itself cannot be read, or names two columns alike.
-    """
+    """Yield (number from 1, row or `DataError`); raises it for a damaged file and equal names."""
     with needing(f"{path}: Parquet needs", "hub"):
         import pyarrow as pa
         import pyarrow.parquet as pq

@@ -164,10 +164,7 @@ def fit(
 
 
 def reading_ids(trainer: Any) -> Any:
-    """Return TRL's DPOTrainer for rows that come as ids, with the reference's sums.
-
-    TRL 1.16 computes those sums anew even where a data set has them.
-    """
+    """Return TRL 1.16's DPOTrainer for rows of ids, kept from computing the reference anew."""
 
     class ReadingIds(trainer):  # type: ignore[misc]
         def _prepare_dataset(self, dataset: Any, *given: Any, **more: Any) -> Any:
@@ -195,10 +192,7 @@ def one_device(device: str) -> None:
 
 
 def run(trainer: Any, recipe: Recipe) -> tuple[float, ...]:
-    """Take a trainer's steps, silently, and return the loss of each.
-
-    Raises `ResourceError` where memory runs out.
-    """
+    """Take a trainer's steps, silently; return each loss; `ResourceError` where memory runs out."""
     transformers, losses = import_transformers(), list[float]()
 
     class Watch(transformers.TrainerCallback):  # type: ignore[misc, name-defined]

@@ -262,10 +262,7 @@ def _columns(
 def reference_log_probs(
     model: Any, batches: Sequence[Sequence[EncodedPair]], dtype: str
 ) -> list[tuple[float, float]]:
-    """Return log p of each pair's chosen and rejected response under the untrained model.
-
-    In the precision of training, so that rounding falls out of the margins.
-    """
+    """Return log p of a pair's responses under the untrained model, in the training's precision."""
     torch = import_torch()
     device = next(model.parameters()).device
     model.eval()

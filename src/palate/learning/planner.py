@@ -1,7 +1,4 @@
-"""A planner from users' rubrics: from question and profile to what this user expects.
-
-The rubrics are a benchmark's gold, so people whom a benchmark evaluates are refused.
-"""
+"""A planner from users' rubrics: from question and profile to what this user expects."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Methods that start from a language model, and the folders that hold what they train.
-
-Two of them learn from pairs alone: a classifier, and a reward for every token (GenARM).
-"""
+"""Methods that start from a language model, and the folders that hold what they train."""
 
 from __future__ import annotations
 

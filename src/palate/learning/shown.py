@@ -122,10 +122,7 @@ class ShownRows:
         return unit("shown nothing", self.seed, self.pairs[k].id) < self.nothing
 
     def facts(self, parts: Sequence[int], cut: int) -> dict[str, Any]:
-        """Return what was asked for, shown in each row and left out.
-
-        Raises `DataError` where something is to be shown, and no row shows any.
-        """
+        """Return what was asked for, shown, left out; `DataError` where no row shows anything."""
         contexts, n = [rows.context.spec for rows in self.rows], sum(k > 0 for k in parts)
         if not contexts:
             return {}

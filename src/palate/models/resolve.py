@@ -105,10 +105,7 @@ def resolve(reference: Reference, *, code: bool = False, adapters: bool = False)
 
 
 def content_hash(folder: Path, known: Hashes | None = None, *, code: bool = False) -> str:
-    """Return the hash of a folder's weights, configuration and tokenizer, names included.
-
-    With `code` its Python files count too.
-    """
+    """Return the hash of weights, configuration, tokenizer and names; with `code` Python too."""
     known = {} if known is None else known
     endings = (*CONTENT, CODE) if code else CONTENT
     running = hashlib.sha256()

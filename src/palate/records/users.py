@@ -144,10 +144,7 @@ class UserPool:
 
 
 def mirror_users_of(questions: Iterable[Question]) -> dict[str, str]:
-    """Return, for each row of a mirrored couple (id), the user of the other row.
-
-    Two rows are a couple where each names the other in `mirror_of` and their users differ.
-    """
+    """Return, for each row (id), the user of its mirror row, where each names the other."""
     named = {
         pair.id: (pair.mirror_of, pair.user_id)
         for pair in questions

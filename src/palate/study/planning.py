@@ -38,10 +38,7 @@ JOINT = ("joint",)
 
 @dataclass(frozen=True)
 class StudyOptions:
-    """Of a study whose raters judge what a model is shown.
-
-    Raises `UsageError` for a number out of its bounds.
-    """
+    """Of a study of what a model is shown; raises `UsageError` for a number out of its bounds."""
 
     raters: int
     per_pair: int = 3

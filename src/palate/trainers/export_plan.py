@@ -185,10 +185,7 @@ class ExportPlan:
 
     @property
     def updates_in_words(self) -> str | None:
-        """How many updates the trainer makes of one pass over the rows, and how it makes more.
-
-        None for a trainer that says so itself.
-        """
+        """How many updates a pass gives, and how more are made; None where the trainer says so."""
         if self.target.more is None:
             return None
         plural = "" if self.updates == 1 else "s"

@@ -78,10 +78,7 @@ def hold_out(pairs: Dataset, users: int, seed: int, *, couples: bool = False) ->
 
 
 def refuse_shared(split: UserSplit) -> UserSplit:
-    """Return the split; raises `DataError` where both parts hold a row, a user or one's posts.
-
-    Ids differ between releases of a data set; what people wrote does not.
-    """
+    """Return the split; raises `DataError` where both parts hold a row, a user or one's posts."""
     of: Mapping[str, Callable[[Question], str | None]] = {
         "rows": lambda row: row.id,
         "users": lambda row: row.user_id,

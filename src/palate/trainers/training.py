@@ -212,10 +212,7 @@ def _update_of(line: str) -> float:
 
 @dataclass(eq=False)
 class EvaluationCallback(transformers.TrainerCallback):
-    """Evaluates on held-out users before the first update, after some, and after the last.
-
-    TRL calls it between steps; what it draws and computes changes no number of the training.
-    """
+    """Evaluates held-out users before, between and after updates; no number of training changes."""
 
     plan: TrainingPlan
     ids: Mapping[str, tuple[int, ...]]
