@@ -252,11 +252,9 @@ def load_samples(
     They may be gzipped (`.gz`), or CSV with the list as JSON, and ids are read as in the data. A
     sample is a text, or an object with `text` and, where known, `cut_off`. Every row of the
     benchmark must be there; `n` takes the first n of each row, else all rows must have equally
-    many. `quoting` is that of CSV.
-
-    Raises `DataError`, with file and line, for what cannot be read, an unknown or repeated id, a
-    row without samples, or too few of them; and where no scorer could prefer any of them.
-    `UsageError` for an n below 1.
+    many. `quoting` is that of CSV. Raises `DataError`, with file and line, for what cannot be read,
+    an unknown or repeated id, a row without samples, or too few of them; and where no scorer could
+    prefer any of them. `UsageError` for an n below 1.
     """
     if n is not None:
         check_number(n)

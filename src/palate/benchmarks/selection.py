@@ -161,7 +161,6 @@ def within(dataset: Dataset, since: str | None = None, until: str | None = None)
     """Return the rows from `since` on and before `until`; couples whole, where all are mirrored.
 
     Past choices are those before `until`, whatever `since`. Who is whose stranger stays the same.
-
     Raises `UsageError` for what is no day, and where no date was read; `BenchmarkError` for rows
     without a date, and where no row is within.
     """

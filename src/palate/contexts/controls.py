@@ -35,9 +35,7 @@ NOTHING = "none"
 def build_context(
     spec: str | Context, session: Session, settings: Settings | None = None
 ) -> Context:
-    """Build what a spec names, palate's own or an installed package's; an object is what it is.
-
-    Raises `UsageError` for anything else.
+    """Build what a spec names, or give a context as it is; raises `UsageError` for anything else.
 
     >>> build_context("stranger:5", Session()).spec
     'profile:5?of=stranger'

@@ -248,9 +248,7 @@ class TextCache:
     def of_all(self, sources: Iterable[TextSource]) -> list[GeneratedText]:
         """Return the texts of the different sources among these; the missing are written at once.
 
-        Raises:
-            EndpointError: where an endpoint did not answer; what came is kept.
-            ModelError: where not one text could be written.
+        Raises `EndpointError` for an outage (what came is kept), and `ModelError` for not one text.
         """
         keys: dict[str, None] = {}
         missing: dict[str, Messages] = {}

@@ -74,9 +74,8 @@ def read_rows(
 
     Iterating yields (number, mapping or the `DataError` of that row), one row in memory at a time.
     NaN is missing. What differs between files, the account says; whom a file's rows are of must
-    stand in all.
-
-    Raises `DataError` for what is not there, is in no known format or holds several data sets.
+    stand in all. Raises `DataError` for what is not there, is in no known format or holds several
+    data sets.
     """
     return RowFiles(files_of(Path(path)) if files is None else files, how or FileReading())
 
@@ -119,9 +118,7 @@ def _holds_lines(path: Path, max_line: int, named_lines: bool) -> bool:
 
 
 def format_of(path: Path) -> str:
-    """Return the ending that tells a file's format, `.ndjson` as `.jsonl`.
-
-    Raises `DataError` for what is no file, and for a format that is not known.
+    """Return a file's format as an ending, `.ndjson` as `.jsonl`; raises `DataError` for none.
 
     >>> format_of(Path("none.csv"))
     Traceback (most recent call last):
@@ -172,11 +169,10 @@ def files_of(path: Path) -> list[Path]:
 def one_data_set(names: Iterable[str], where: str, part: str = "") -> list[str]:
     """Return those of the names (with `/` for folders) that are the data set, or its `part`.
 
-    Files are one data set that lie in one folder and whose names differ in numbers only. A part
-    is a file, a data set (`data/train` for `data/train-00000-of-00002.parquet` and its like), or a
-    folder that holds one.
-
-    Raises `DataError`, with what there is, where that is none or more than one.
+    Files are one data set that lie in one folder and whose names differ in numbers only. A part is
+    a file, a data set (`data/train` for `data/train-00000-of-00002.parquet` and its like), or a
+    folder that holds one. Raises `DataError`, with what there is, where that is none or more than
+    one.
 
     >>> names = ["README.md", "data/test-00000-of-00001.parquet", "data/train-0.parquet"]
     >>> one_data_set(names, "ORG/NAME", "data/test")

@@ -75,7 +75,10 @@ class LoadOptions:
         return words
 
     def files(self, repository: str, names: Sequence[str]) -> tuple[tuple[Path, ...], str | None]:
-        """Return files, and the hub's commit; `BenchmarkError` for a copy without, or revised."""
+        """Return these files, of the local copy or of the hub, and the hub's commit.
+
+        Raises `BenchmarkError` for a file that the copy lacks and for a revision of a copy.
+        """
         if self.source is None:
             return download(repository, lambda every: names, self.revision or "main")
         if self.revision is not None:

@@ -69,9 +69,8 @@ def read_question(
 
     A post that holds the question within a longer text, or an earlier turn of the user's, is left
     out, as a stranger's is, and so is one that was removed; `left_out` takes its field. With
-    `order_as_in_file` no date is read: posts stand as they are listed.
-
-    Raises `DataError` with the field and what was expected.
+    `order_as_in_file` no date is read: posts stand as they are listed. Raises `DataError` with the
+    field and what was expected.
 
     >>> row = {"id": 7, "question": "Tea?", "chosen": "Green.", "rejected": "Black."}
     >>> read_question(row, subset="all").user_id

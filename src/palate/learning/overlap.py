@@ -46,9 +46,8 @@ def refuse_trained(trained: Iterable[str], evaluated: Dataset) -> None:
 def refuse_overlap(pairs: Iterable[Question], benchmark: Iterable[Question], name: str) -> None:
     """Raise `DataError` at the first training row of somebody whom the benchmark evaluates.
 
-    That is: one of its user ids, one of its questions with a post of the same profile (or none on
-    either side), or one of its whole profiles. Ids differ between releases of one data set; what
-    people wrote does not.
+    That is: a user id, a question with a post of the same profile (or none on either side), or a
+    whole profile. Ids differ between releases of a data set; what people wrote does not.
     """
     users: dict[str, str] = {}
     profiles: dict[frozenset[str], str] = {}

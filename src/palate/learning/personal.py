@@ -250,10 +250,7 @@ def gather(
     prompts: bool = False,
     progress: Progress | None = None,
 ) -> tuple[Choices, int]:
-    """Embed every response once; return the choices of users 0, 1, … in the order given, unscaled.
-
-    Also how many were left out, since a conversation is longer than the embedder's window.
-    """
+    """Embed responses once; return the choices of users 0, 1, … and how many are too long."""
     owned = [(user, choice) for user, listed in enumerate(by_user) for choice in listed]
     places: dict[tuple[str, str], int] = {}
     sides = [
@@ -296,10 +293,8 @@ def fit(
 ) -> PersonalModel:
     """Train a method on users' choices (user id → choices).
 
-    Raises:
-        SpecError: for an unknown method or embedder.
-        UsageError: for an option that the method does not have.
-        DataError: where there is nothing to learn from.
+    Raises `SpecError` for an unknown method or embedder, `UsageError` for an option that the method
+    does not have, and `DataError` where there is nothing to learn from.
     """
     method_class = method_of(method)
     read_options(method_class, options or {})  # before anything is embedded

@@ -262,9 +262,8 @@ def trained_model(
 def new_folder(target: Path) -> Iterator[Path]:
     """Give an unfinished folder beside the target; it becomes the target when the block ends well.
 
-    Raises:
-        UsageError: if the target is there and not empty, or cannot be written.
-        ResourceError: if it cannot be put in place at the end.
+    Raises `UsageError` for a target that is not empty or not writable, and `ResourceError` if it
+    cannot be put in place at the end.
     """
     target = target.expanduser().absolute()
     with contextlib.ExitStack() as stack:

@@ -76,11 +76,8 @@ class ShownRows:
         """Read the rows of users that are not left out, as evaluation does.
 
         A user's other rows are their past choices, where they are earlier. Users who are left out
-        are nobody's stranger.
-
-        Raises:
-            UsageError: for an oracle, and for two contexts of one name.
-            BenchmarkError: where there is nothing to show, or no opposite vote.
+        are nobody's stranger. Raises `UsageError` for an oracle, and for two contexts of one name,
+        and `BenchmarkError` where there is nothing to show, or no opposite vote.
         """
         built = [build_context(text, session, settings) for text in options.contexts]
         for k, context in enumerate(built):

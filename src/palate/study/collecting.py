@@ -84,9 +84,7 @@ def plan_collection(dataset: Dataset, options: CollectOptions, folder: Path | st
 
 
 def positions(per_rater: int, test_share: float, again: float) -> list[str]:
-    """Return what is asked at each position: a new pair of `test` or `adapt`, or one `again`.
-
-    Raises `UsageError` for shares that have no room.
+    """Return what each position asks: `test`, `adapt` or `again`; raises `UsageError` without room.
 
     >>> positions(4, 0.5, 0)
     ['adapt', 'test', 'adapt', 'test']

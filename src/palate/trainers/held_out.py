@@ -42,9 +42,8 @@ def hold_out(pairs: Dataset, users: int, seed: int, *, couples: bool = False) ->
     """Hold out the rows of so many users, drawn by the seed.
 
     With `couples` users are drawn by mirrored couples, and only the couples of two held-out users
-    are looked at; their other rows are in neither part.
-
-    Raises `UsageError` where nobody would be left to train on, or held out.
+    are looked at; their other rows are in neither part. Raises `UsageError` where nobody would be
+    left to train on, or held out.
     """
     names = list(dict.fromkeys(row.user_id for row in pairs.rows))
     if not 1 <= users < len(names):
