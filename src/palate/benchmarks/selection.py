@@ -77,21 +77,12 @@ def mirrors(pairs: Dataset, seed: int = 0) -> Dataset:
             "same question, so there is no mirrored couple"
         )
     rows = tuple(
-        pair
-        if pair.mirror_of == mirror_row[pair.id]
-        else pair.model_copy(update={"mirror_of": mirror_row[pair.id]})
+        pair.model_copy(update={"mirror_of": mirror_row[pair.id]})
         for pair in pairs.pairs
         if pair.id in mirror_row
     )
-    return replace(
-        pairs,
-        rows=rows,
-        mirrored=True,
-        mirrors="only",
-        everyone=pairs.everyone or pairs.rows,
-        undecided=(),
-        unrated=(),
-    )
+    coupled = replace(pairs, rows=rows, everyone=pairs.everyone or pairs.rows)
+    return replace(coupled, mirrored=True, mirrors="only", undecided=(), unrated=())
 
 
 def match_opposite(

@@ -312,14 +312,9 @@ def _profile(
         if any(part in written for part in telling):
             left_out.append(f"{within}text")
             continue
-        posts.append(
-            Post(
-                id=name,
-                category=_optional_text(entry, "category", within) or "",
-                text=text,
-                date=_date(entry, within) if dated else None,
-            )
-        )
+        category = _optional_text(entry, "category", within) or ""
+        date = _date(entry, within) if dated else None
+        posts.append(Post(id=name, category=category, text=text, date=date))
     if len({post.id for post in posts}) < len(posts):
         raise DataError("two posts have one id", field="profile")
     return oldest_first(posts)

@@ -158,7 +158,8 @@ def train_p_dpo(history: History, task: BaseTask) -> TrainedModel:
         write(folder, generic.numpy(), facts)
         made = PersonalPolicy.load(folder)
         UserStates(keys, {STATE: offsets.numpy()}, made.fingerprint).save(folder / USERS)
-    return trained_model(task, recipe, base, fitted, len(pairs), len(users), n_too_long)
+    sizes = {"n_users": len(users), "n_too_long": n_too_long}
+    return trained_model(task, recipe, base, fitted, len(pairs), **sizes)
 
 
 def _where(base: Reference, output: Path) -> dict[str, str]:

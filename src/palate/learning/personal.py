@@ -229,15 +229,10 @@ class PersonalModel:
             )
         _, tensors = read_tensors(folder / WEIGHTS)
         scaling = Scaling(tensors.pop("scaling.mean"), tensors.pop("scaling.scale"))
-        method = method_of(facts["method"])
+        model = method_of(facts["method"]).load(tensors, facts["options"])
         known = {"schema", "kind", "method", "options", "embedders", "meaning"}
-        return cls(
-            method.load(tensors, facts["options"]),
-            scaling,
-            tuple(facts["embedders"]),
-            facts["meaning"],
-            {name: value for name, value in facts.items() if name not in known},
-        )
+        others = {name: value for name, value in facts.items() if name not in known}
+        return cls(model, scaling, tuple(facts["embedders"]), facts["meaning"], others)
 
     def _tensors(self) -> dict[str, NDArray[Any]]:
         scaling = {"scaling.mean": self.scaling.mean, "scaling.scale": self.scaling.scale}
@@ -270,15 +265,8 @@ def gather(
     users = np.array([user for user, _ in owned], np.int64)
     code: dict[str, int] = {}
     question = np.array([code.setdefault(asked_of, len(code)) for asked_of, _ in places], np.int64)
-    choices = Choices(
-        np.nan_to_num(table),
-        users[fits],
-        rows[fits, 0],
-        rows[fits, 1],
-        users=len(by_user),
-        prompts=questions,
-        question=question,
-    )
+    both = np.nan_to_num(table), users[fits], rows[fits, 0], rows[fits, 1]
+    choices = Choices(*both, users=len(by_user), prompts=questions, question=question)
     return choices, int((~fits).sum())
 
 

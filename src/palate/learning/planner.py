@@ -59,9 +59,9 @@ def train_planner(task: BaseTask) -> TrainedModel:
             raise DataError(f"no row to train on: each of {len(usable)} is over {limit} tokens")
         rows = [row for _, row in fitting]
         fitted = fit("SFT", base, rows, recipe, folder.parent / "trainer", lora=lora)
-        users = {pair.user_id for pair, _ in fitting}
-        sizes = len(rows), len(users), len(usable) - len(rows), len(allowed) - len(usable)
-        trained = trained_model(task, recipe, base, fitted, *sizes)
+        counts = {"n_users": len({pair.user_id for pair, _ in fitting})}
+        counts |= {"n_too_long": len(usable) - len(rows), "n_without": len(allowed) - len(usable)}
+        trained = trained_model(task, recipe, base, fitted, len(rows), **counts)
         content = {
             "kind": "planner",
             "base": facts,

@@ -195,9 +195,8 @@ def _train_on_pairs(
         seen = training.facts([it.parts for it in fitting], sum(it.cut for it in fitting))
         rows = [it.row for it in fitting]
         fitted = fit(trainer, base, rows, recipe, folder.parent / "trainer", **how)
-        users = {it.pair.user_id for it in fitting}
-        trained = trained_model(task, recipe, base, fitted, len(rows), len(users), n_too_long)
-        trained = replace(trained, shown=seen)
+        counts = {"n_users": len({it.pair.user_id for it in fitting}), "n_too_long": n_too_long}
+        trained = trained_model(task, recipe, base, fitted, len(rows), shown=seen, **counts)
         content = {
             "kind": "classifier" if trainer == "Reward" else "autoregressive",
             "base": facts,
@@ -233,29 +232,13 @@ def _fit(example: ShownPair, encode: Encode, template: ChatTemplate, limit: int)
 
 
 def trained_model(
-    task: BaseTask,
-    recipe: Recipe,
-    base: Base,
-    fitted: Fitted,
-    n_pairs: int,
-    n_users: int,
-    n_too_long: int,
-    n_without: int = 0,
+    task: BaseTask, recipe: Recipe, base: Base, fitted: Fitted, n_pairs: int, **counted: Any
 ) -> TrainedModel:
-    """Return what training took."""
-    return TrainedModel(
-        task.output,
-        n_pairs,
-        min(n_pairs, recipe.steps * recipe.batch_pairs),
-        n_too_long,
-        n_users,
-        len(set(task.leave_out)),
-        n_without,
-        steps=recipe.steps,
-        seconds=fitted.seconds,
-        losses=fitted.losses,
-        notes=base.notes,
-    )
+    """Return what training took; `counted` are the other fields that a method has."""
+    n_seen = min(n_pairs, recipe.steps * recipe.batch_pairs)
+    took: dict[str, Any] = {"seconds": fitted.seconds, "losses": fitted.losses, **counted}
+    took |= {"steps": recipe.steps, "notes": base.notes, "n_users_left_out": len({*task.leave_out})}
+    return TrainedModel(task.output, n_pairs, n_seen, **took)
 
 
 @contextlib.contextmanager
