@@ -130,10 +130,9 @@ def draw_prompts(
     """Return the samples of each prompt by their numbers, drawing what is not kept yet.
 
     `numbers` is how many each prompt gets, 0 on, or which each gets. Equal prompts share samples. A
-    prompt that is too long, refused or meets an outage stops no other: it has a reason.
-
-    Raises `EndpointError` where going on is pointless, such as a key or all requests refused; what
-    came is kept.
+    prompt that is too long, refused or meets an outage stops no other: it has a reason. Raises
+    `EndpointError` where going on is pointless, such as a key or all requests refused; what came is
+    kept.
     """
     wanted = [range(numbers)] * len(prompts) if isinstance(numbers, int) else numbers
     keys = [sample_key(policy, MissingSamples(prompt, ())) for prompt in prompts]
@@ -148,8 +147,7 @@ def draw_prompts(
 def shown_to_policy(context: Context, pairs: Dataset, seed: int) -> ShownParts | None:
     """Return what a context shows the policy of each row's user; None where that is nothing.
 
-    Raises `UsageError` for a context that shows gold, which no policy has, and for one that shows
-    several strangers.
+    Raises `UsageError` for a context that shows gold, and for one that shows several strangers.
     """
     refuse_draws(context, context.spec)
     if context.oracle:

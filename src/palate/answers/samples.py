@@ -121,10 +121,7 @@ def build_policy(text: str, session: Session, settings: Settings) -> Policy:
 def read_sampling(
     spec: Spec, seed: int = 0, max_tokens: int = MAX_TOKENS, temperature: float = TEMPERATURE
 ) -> Sampling:
-    """Return how a policy's spec says it is sampled; the numbers are what it may leave out.
-
-    Raises `UsageError` for a number that cannot be.
-    """
+    """Return a spec's sampling, else these numbers; raises `UsageError` for one that cannot be."""
     how = Sampling(
         max_tokens=spec.number("max_tokens", max_tokens, least=1),
         temperature=spec.positive("temperature", temperature),
@@ -138,10 +135,7 @@ def read_sampling(
 
 
 class LanguageModelPolicy:
-    """A language model that is sampled; in this process a prompt is read once for all samples.
-
-    There it answers at once: a thought that its template opens is closed.
-    """
+    """A sampled language model; here a prompt is read once, and answered without a thought."""
 
     def __init__(self, spec: str, model: LanguageModel, how: Sampling) -> None:
         self.spec, self.model, self.how = spec, model, how
@@ -258,11 +252,9 @@ def load_samples(
     They may be gzipped (`.gz`), or CSV with the list as JSON, and ids are read as in the data. A
     sample is a text, or an object with `text` and, where known, `cut_off`. Every row of the
     benchmark must be there; `n` takes the first n of each row, else all rows must have equally
-    many. `quoting` is that of CSV.
-
-    Raises `DataError`, with file and line, for what cannot be read, an unknown or repeated id, a
-    row without samples, or too few of them; and where no scorer could prefer any of them.
-    `UsageError` for an n below 1.
+    many. `quoting` is that of CSV. Raises `DataError`, with file and line, for what cannot be read,
+    an unknown or repeated id, a row without samples, or too few of them; and where no scorer could
+    prefer any of them. `UsageError` for an n below 1.
     """
     if n is not None:
         check_number(n)

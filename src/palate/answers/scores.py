@@ -89,10 +89,8 @@ def score_samples(
 
     What is finished is not computed again: results are kept under the work's root, as those of
     `evaluate` are. A judge's score is the mean of its margins against the row's other answers that
-    have one.
-
-    Raises `UsageError` for a scorer that makes no sense under this context, `EndpointError` where
-    an endpoint did not answer, and what building and running a scorer raises.
+    have one. Raises `UsageError` for a scorer that makes no sense under this context,
+    `EndpointError` where an endpoint did not answer, and what building and running a scorer raises.
     """
     job = BoundScorer.of(scorer, pairs, context, work, name=getattr(scorer, "spec", None))
     spec = job.spec
@@ -223,8 +221,7 @@ def _gathered(
 ) -> list[list[float | str]]:
     """Return the score of every sample, or why it has none (rows × N).
 
-    An empty answer is below all others of its row that have a score; where a row has empty answers
-    only, they tie.
+    An empty answer is below all others of its row that have a score; empty answers alone tie.
     """
     rows = []
     for row, listed in enumerate(samples.of_row):

@@ -61,10 +61,7 @@ def ballot_rows(ballot: Ballot) -> Iterator[dict[str, Any] | DataError]:
 def load_ballots(
     file: Path, columns: Collection[str], read: Callable[[Row], Ballot], options: LoadOptions
 ) -> LoadedRows:
-    """Return the rows of a file, by the ids of conversations; bad ones are left out and returned.
-
-    Raises `BenchmarkError` where columns or a layout are given.
-    """
+    """Return rows by conversation, and bad ones; `BenchmarkError` for columns or a layout."""
     if options.columns or options.layout != LayoutOptions():
         refused = "--map, --layout, --vote, --pairs and --posts"
         raise BenchmarkError(f"{file.name} is read by its own columns: leave out {refused}")

@@ -54,10 +54,7 @@ def _text(row: Row, column: str) -> str | None:
 
 
 def _with_posts(rows: Sequence[Question]) -> Iterator[Question]:
-    """Give a conversation's rows what their user wrote of other prompts, and nothing that tells.
-
-    Rows share their posts: rows of the contract would hold a copy each.
-    """
+    """Give a conversation's rows (all the same) posts of other prompts, less what tells."""
     conversations: dict[str, list[Question]] = defaultdict(list)
     for row in rows:
         conversations[row.id.rpartition("-")[0]].append(row)

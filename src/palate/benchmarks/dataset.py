@@ -353,14 +353,9 @@ class Dataset:
             order = rng("limit", "undecided", seed, len(ties)).permutation(len(ties))
             return tuple(ties[int(i)] for i in sorted(order[: -(-n * len(ties) // len(units))]))
 
-        return replace(
-            self,
-            rows=drawn_rows,
-            limited=n,
-            everyone=(*self.everyone, *self.rows),
-            undecided=some(self.undecided),
-            unrated=some(self.unrated),
-        )
+        limited = replace(self, undecided=some(self.undecided), unrated=some(self.unrated))
+        everyone = (*self.everyone, *self.rows)
+        return replace(limited, rows=drawn_rows, limited=n, everyone=everyone)
 
 
 def need_pairs(rows: Iterable[Question], where: str) -> tuple[PreferencePair, ...]:

@@ -90,9 +90,7 @@ def is_path(name: str) -> bool:
 
 
 def file_benchmark(path: str) -> Benchmark:
-    """Declare the benchmark that is this file, or folder of shards, named after it.
-
-    The `dataset` of a build is named after the build.
+    """Declare the benchmark of a file or folder of shards, named after it, or after a build.
 
     >>> file_benchmark("data/wine.jsonl.gz").name, file_benchmark("builds/wine/dataset").name
     ('wine', 'wine')
@@ -180,9 +178,7 @@ def several_data(given: Data | Iterable[Data]) -> list[Data] | None:
 
 
 def hub_benchmark(url: str) -> Benchmark:
-    """Declare the benchmark that is this data set, or the part of it that the path names.
-
-    Raises `BenchmarkError` for what is no such address.
+    """Declare the benchmark of this data set or part of it; raises `BenchmarkError` for no address.
 
     >>> hub_benchmark("hf://datasets/ORG/wine@v1/data/test").name
     'wine-data-test'

@@ -1,7 +1,4 @@
-"""Which rows are evaluated: mirrored couples, rows of some days.
-
-A mirrored couple: two users, one question, the same two responses, opposite choices.
-"""
+"""Mirrored couples (two users, one question and responses, opposite choices); rows by day."""
 
 from __future__ import annotations
 
@@ -71,10 +68,7 @@ def opposite_votes(pairs: Dataset, seed: int = 0) -> dict[str, str]:
 
 
 def mirrors(pairs: Dataset, seed: int = 0) -> Dataset:
-    """Couple each vote with an opposite vote of another user, and leave the rest out.
-
-    Raises `BenchmarkError` where no couple exists.
-    """
+    """Couple each vote with another user's opposite one; raises `BenchmarkError` without any."""
     pairs = pairs if pairs.split is not None else pairs.select()
     mirror_row = couple_votes(pairs, seed)
     if not mirror_row:
@@ -83,21 +77,12 @@ def mirrors(pairs: Dataset, seed: int = 0) -> Dataset:
             "same question, so there is no mirrored couple"
         )
     rows = tuple(
-        pair
-        if pair.mirror_of == mirror_row[pair.id]
-        else pair.model_copy(update={"mirror_of": mirror_row[pair.id]})
+        pair.model_copy(update={"mirror_of": mirror_row[pair.id]})
         for pair in pairs.pairs
         if pair.id in mirror_row
     )
-    return replace(
-        pairs,
-        rows=rows,
-        mirrored=True,
-        mirrors="only",
-        everyone=pairs.everyone or pairs.rows,
-        undecided=(),
-        unrated=(),
-    )
+    coupled = replace(pairs, rows=rows, everyone=pairs.everyone or pairs.rows)
+    return replace(coupled, mirrored=True, mirrors="only", undecided=(), unrated=())
 
 
 def match_opposite(
@@ -167,7 +152,6 @@ def within(dataset: Dataset, since: str | None = None, until: str | None = None)
     """Return the rows from `since` on and before `until`; couples whole, where all are mirrored.
 
     Past choices are those before `until`, whatever `since`. Who is whose stranger stays the same.
-
     Raises `UsageError` for what is no day, and where no date was read; `BenchmarkError` for rows
     without a date, and where no row is within.
     """

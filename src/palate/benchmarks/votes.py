@@ -14,10 +14,7 @@ START = TELLING // 4
 
 
 def vote_of(pair: PreferencePair) -> tuple[str, str, frozenset[str]]:
-    """Return who was asked what about which two responses, whichever way it went.
-
-    In normal form: a file that was written anew holds the same vote.
-    """
+    """Return who was asked what about which two responses, in normal form, however it went."""
     responses = frozenset((normal_form(pair.chosen), normal_form(pair.rejected)))
     return pair.user_id, pair.normal_key, responses
 

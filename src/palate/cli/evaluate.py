@@ -240,10 +240,7 @@ def _print_plan(
 
 
 def say_what_shards_did(work: Work) -> None:
-    """Print what a shard holds of each cell; of a whole work, how much was left to it.
-
-    Raises `EndpointError` where some rows of a shard were not answered.
-    """
+    """Print what shards did; raises `EndpointError` where rows of a shard were not answered."""
     if work.shard is None:
         if work.root is not None and (work.root / SHARDS).is_dir():
             _say("shards", sum(work.counts.values(), Counter()))

@@ -121,10 +121,7 @@ class CommandsOfTwoWords(TyperGroup):
 
 
 def import_help() -> None:
-    """Import what prints help without two parts of rich that palate's help has no use for.
-
-    They bring a parser, Pygments and attrs: a third of what `palate --help` costs.
-    """
+    """Import what prints help, without a parser, Pygments and attrs: a third of what help costs."""
     unused = {"rich.markdown": "Markdown", "rich.traceback": "Traceback"}
     unused = {module: name for module, name in unused.items() if module not in sys.modules}
     for module, name in unused.items():

@@ -377,14 +377,9 @@ def learning_curve(
     form: Form = flags.FORMAT,
 ) -> None:
     """Accuracy and concordance against choices per user, on one fixed set of users."""
-    pairs = load_benchmark(
-        benchmark,
-        mirrored=mirrors,
-        seed=devices.seed,
-        since=reading.since,
-        until=reading.until,
-        options=reading.options(),
-    )
+    dated: dict[str, Any] = {"since": reading.since, "until": reading.until}
+    dated |= {"mirrored": mirrors, "options": reading.options()}
+    pairs = load_benchmark(benchmark, seed=devices.seed, **dated)
     how = {"root": output, "settings": devices.settings(), **vars(drawn)}
     with bars(default_session().ledger.progress) as display:
         advance = display.start(f"learning curves on {pairs.name}")

@@ -221,12 +221,6 @@ def validity(
     The result is kept beside the best-of-n.
     """
     with bars() as display:
-        result = measure_validity(
-            roots,
-            k,
-            metrics=metric or METRICS,
-            seed=seed,
-            root=roots[0],
-            progress=display.start("rankings"),
-        )
+        tell, names = display.start("rankings"), metric or METRICS
+        result = measure_validity(roots, k, metrics=names, seed=seed, root=roots[0], progress=tell)
     show_result(result, form, picture)

@@ -36,12 +36,11 @@ def by_group(run: Run, by: str, *, against: Run | None = None) -> SubgroupReport
     """Return a run's accuracy by `subset`, `category`, `month`, `user` or `trait:NAME`.
 
     Each group has its accuracy with the jackknife by user and question, its pairs and users, and
-    its worst tenth of users; the largest gap between two groups of ten users or more is given
-    with an interval and p, Holm-corrected over all such gaps. `against`, a run of the same
-    scorer, adds the share of users harmed. Groups are in alphabetical order, months so in order of
-    time; they are those of UTC. Rows that name none are counted.
-
-    Raises `UsageError` for another `by`, `BenchmarkError` where no row names a group.
+    its worst tenth of users; the largest gap between two groups of ten users or more is given with
+    an interval and p, Holm-corrected over all such gaps. `against`, a run of the same scorer, adds
+    the share of users harmed. Groups are in alphabetical order, months so in order of time; they
+    are those of UTC. Rows that name none are counted. Raises `UsageError` for another `by`,
+    `BenchmarkError` where no row names a group.
 
     >>> from palate.comparison import evaluate
     >>> by_group(evaluate("tasting", "longest", "none", root=None), "subset").note
@@ -176,9 +175,8 @@ def users_harmed(run: Run, against: Run, *, seed: int = 0) -> ReportedEstimate:
     Both runs are of one scorer on the same rows. Counted are rows scored in both of which either
     run shows a part of the user; where neither shows any, all rows scored in both. The share is
     that of a normal model of users' true differences, with an interval by user, and by question
-    where users share questions (`metrics.harmed_share`); n counts the users behind it.
-
-    Raises `ComparisonError` for runs of two scorers, of other rows, or on mirrored couples.
+    where users share questions (`metrics.harmed_share`); n counts the users behind it. Raises
+    `ComparisonError` for runs of two scorers, of other rows, or on mirrored couples.
 
     >>> from palate.comparison import evaluate
     >>> run = evaluate("tasting", "longest", "none", root=None)

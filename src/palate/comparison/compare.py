@@ -99,10 +99,7 @@ class Comparison(Tabular):
         return tuple(test for group in self.groups for test in group.tests)
 
     def worse_than(self, standard: Sequence[Run]) -> list[Test]:
-        """Return the tests that show another scorer to be worse than that of one of these runs.
-
-        Raises `ComparisonError` where no run of them is compared with another scorer's.
-        """
+        """Return tests that show a scorer to be worse; `ComparisonError` for none to compare."""
         standards = {(run.cell, run.content_hash) for run in standard}
         worse, compared = [], False
         for group in self.groups:

@@ -95,10 +95,7 @@ def _scorers(cells: Iterable[Key], benchmark: str, context: str) -> list[str]:
 
 
 def gain(run: Run, other: Run, base: Gain, *, all_rows: bool = False) -> Gain:
-    """Fill in one gain over the rows (couples) that both runs scored.
-
-    Of contexts only rows with an own part count; of states, all.
-    """
+    """Fill in a gain over rows (couples) that both scored; of contexts those with an own part."""
     ours, theirs = run.verdicts, other.verdicts
     if not ours.same_rows(theirs):
         raise ComparisonError(

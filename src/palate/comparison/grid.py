@@ -86,10 +86,7 @@ class Grid(Tabular):
 
     @property
     def all_unscored(self) -> list[Run]:
-        """The runs in which nothing was scored.
-
-        Those that lack strangers alone are among them only where no run scored anything.
-        """
+        """The runs without any score; those that lack strangers alone only where no run has any."""
         nothing = [run for run in self.runs if run.summary.unscored == run.summary.n_pairs]
         if len(nothing) == len(self.runs):
             return nothing
@@ -202,20 +199,12 @@ def run_grid(cells: Sequence[PlannedCell], work: Work, twice: RecomputeOptions =
             f"--ask-again {ask_again:g}: no scorer here asks an endpoint; rows of a model in this "
             "process come out the same"
         )
-    computed = [
-        run_or_shard(
-            cell.scorer,
-            cell.benchmark,
-            cell.context,
-            work,
-            twice,
-            progress=work.start(f"{cell.scorer} · {cell.context}"),
-            rate_undecided=cell.rate_undecided,
-        )
-        for cell in cells
-        if not cell.not_applicable
-    ]
-    runs = [run for run in computed if run is not None]
+    runs: list[Run] = []
+    for cell in (cell for cell in cells if not cell.not_applicable):
+        what, rated = (cell.scorer, cell.benchmark, cell.context), cell.rate_undecided
+        tell = work.start(f"{cell.scorer} · {cell.context}")
+        run = run_or_shard(*what, work, twice, progress=tell, rate_undecided=rated)
+        runs += [] if run is None else [run]
     missing = tuple((c.benchmark.name, c.scorer, c.context) for c in cells if c.not_applicable)
     return Grid(tuple(runs), missing, tuple(gains_of(runs, missing)))
 

@@ -28,12 +28,10 @@ def evaluate_ratings(run: Run, *, seed: int = 0) -> RatingReport:
     then mapped from their scale to [0, 1], and the float32 of its first score by row id. So do
     those of undecided rows, where `evaluate(rate_undecided=True)` scored them. Figures are means
     over users with the jackknife by user and question: Spearman and Kendall τ-b; the error and the
-    alignment
-    1 − |predicted − given| of predictions by isotonic regression of the user's other ratings (5
-    folds); and the same of the user's mean and of the other users' mean. Where rows name
-    no scale, the lowest and highest rating given are taken for it, and `scale` says so.
-
-    Raises `BenchmarkError` where no row is rated, `DataError` for a rating outside of its scale.
+    alignment 1 − |predicted − given| of predictions by isotonic regression of the user's other
+    ratings (5 folds); and the same of the user's mean and of the other users' mean. Where rows name
+    no scale, the lowest and highest rating given are taken for it, and `scale` says so. Raises
+    `BenchmarkError` where no row is rated, `DataError` for a rating outside of its scale.
 
     >>> from palate.benchmarks import Dataset
     >>> from palate.comparison import evaluate
@@ -79,10 +77,7 @@ def evaluate_ratings(run: Run, *, seed: int = 0) -> RatingReport:
 
 
 def ratings_of(runs: Sequence[Run], *, seed: int = 0) -> list[RatingReport]:
-    """Return every run against ratings, Holm-corrected over a benchmark's gains on baselines.
-
-    Oracles are left out of the correction.
-    """
+    """Return every run against ratings, Holm-corrected over gains on baselines, without oracles."""
     reports = [evaluate_ratings(run, seed=seed) for run in runs]
     tables = [None if one.oracle else one.benchmark for one in reports for _ in one.baselines]
     baselines = [baseline for one in reports for baseline in one.baselines]

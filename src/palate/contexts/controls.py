@@ -35,9 +35,7 @@ NOTHING = "none"
 def build_context(
     spec: str | Context, session: Session, settings: Settings | None = None
 ) -> Context:
-    """Build what a spec names, palate's own or an installed package's; an object is what it is.
-
-    Raises `UsageError` for anything else.
+    """Build what a spec names, or give a context as it is; raises `UsageError` for anything else.
 
     >>> build_context("stranger:5", Session()).spec
     'profile:5?of=stranger'
@@ -225,10 +223,7 @@ def usual_name(context: str) -> str:
 
 
 def read_owner(spec: Spec) -> tuple[str, int]:
-    """Return whose text is shown, `self` or `stranger`, and of how many strangers, at most 256.
-
-    Raises `SpecError` for more, and where a row is shown none.
-    """
+    """Return whose text is shown, and of how many strangers (1 to 256); raises `SpecError`."""
     of = spec.choice("of", ("self", "stranger"), "self")
     if "draws" in spec.options and of != "stranger":
         raise spec.error("draws counts strangers; it goes with of=stranger")

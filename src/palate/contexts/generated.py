@@ -1,7 +1,4 @@
-"""Contexts whose part is a text that a language model writes of what another context shows.
-
-Each text is written once, greedily, and kept in memory and on disk.
-"""
+"""Contexts whose part a language model writes, once and greedily, of what another shows."""
 
 from __future__ import annotations
 
@@ -56,10 +53,7 @@ MAX_TOKENS = 128
 
 
 class GeneratedContext(ABC):
-    """Reads what an inner context shows, of the user or a stranger, and shows a text about it.
-
-    Where the inner context shows nothing, or the text cannot be read, nothing is shown.
-    """
+    """Reads what an inner context shows and shows a text about it; nothing where there is none."""
 
     oracle = False
     empty = False
@@ -254,9 +248,7 @@ class TextCache:
     def of_all(self, sources: Iterable[TextSource]) -> list[GeneratedText]:
         """Return the texts of the different sources among these; the missing are written at once.
 
-        Raises:
-            EndpointError: where an endpoint did not answer; what came is kept.
-            ModelError: where not one text could be written.
+        Raises `EndpointError` for an outage (what came is kept), and `ModelError` for not one text.
         """
         keys: dict[str, None] = {}
         missing: dict[str, Messages] = {}
@@ -339,9 +331,6 @@ class Writer(NamedTuple):
 def build_writer(
     spec: Spec, session: Session, settings: Settings, example: str, options: set[str]
 ) -> Writer:
-    """Return who writes for this spec; refuses options that it does not know.
-
-    `max_tokens` is among `options`, read with the default of its caller.
-    """
+    """Return who writes for this spec; refuses options that it does not know."""
     model = session.language_model(spec, settings, {*options, *FIELD_OPTIONS}, example)
     return Writer(model, reply_limit(spec, MAX_TOKENS))

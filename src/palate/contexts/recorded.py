@@ -71,10 +71,7 @@ class NoContext:
 
 
 class RecordedContext(ABC):
-    """Shows k of the user's records, or as much of a stranger's.
-
-    A stranger is a third user, drawn for each row (`UserPool.stranger`).
-    """
+    """Shows k of the user's records, or as much of a stranger's (`UserPool.stranger`)."""
 
     oracle = False
     empty = False
@@ -159,10 +156,7 @@ class Profile(RecordedContext):
         )
 
     def _shown(self, posts: Iterable[Post], ranked: Ranked[Post], dropped: int = 0) -> Shown:
-        parts = tuple(
-            Part(kind=self.kind, text=post.text, category=post.category, rank=rank)
-            for rank, post in enumerate(posts)
-        )
+        parts = (Part(kind=self.kind, text=post.text, category=post.category) for post in posts)
         return _of_parts(parts, leaks_dropped=dropped, search_unmatched=not ranked.matched)
 
 
@@ -212,10 +206,7 @@ class Examples(RecordedContext):
         forbidden = forbidden_responses(view)
         clean = [choice for choice in user.choices if not holds(_plain(choice), forbidden)]
         ranked = self.order(view.query, user, clean)
-        parts = tuple(
-            Part(kind="example", text=example_text(choice), rank=rank)
-            for rank, choice in enumerate(ranked.things[:n])
-        )
+        parts = (Part(kind="example", text=example_text(it)) for it in ranked.things[:n])
         dropped = len(user.choices) - len(clean)
         return _of_parts(parts, leaks_dropped=dropped, search_unmatched=not ranked.matched)
 
@@ -254,7 +245,7 @@ class Traits(RecordedContext):
         taken = take_words(lines, of_user.own_words)
         # Of a line that is cut within its name nothing is left to read.
         named = (line for line in taken if count_words(line.text) > count_words(line.category))
-        return self._shown(list(named), dropped)
+        return self._shown(named, dropped)
 
     def notes(self) -> tuple[str, ...]:
         """Say how many were too long."""
@@ -273,10 +264,9 @@ class Traits(RecordedContext):
         clean = [line for line in short if not leaks(line.text, forbidden)]
         return clean, len(short) - len(clean)
 
-    def _shown(self, lines: Sequence[Part], dropped: int) -> Shown:
-        parts = tuple(x.model_copy(update={"rank": rank}) for rank, x in enumerate(lines))
-        shown = _of_parts(parts, leaks_dropped=dropped)
-        return shown if parts else shown.model_copy(update={"lacking": ("traits",)})
+    def _shown(self, lines: Iterable[Part], dropped: int) -> Shown:
+        shown = _of_parts(lines, leaks_dropped=dropped)
+        return shown if shown.parts else shown.model_copy(update={"lacking": ("traits",)})
 
 
 class Rubric(NoContext):
@@ -302,9 +292,7 @@ class Rubric(NoContext):
         """Return the aspects, in the order they were written."""
         aspects = gold.aspects if gold is not None else ()
         texts = [f"{a.aspect}: {a.reason}" if a.reason else a.aspect for a in aspects]
-        return _of_parts(
-            tuple(Part(kind="aspect", rank=k, text=text) for k, text in enumerate(texts))
-        )
+        return _of_parts(Part(kind="aspect", text=text) for text in texts)
 
 
 def take_words(posts: Iterable[Quoted], words: int) -> list[Quoted]:
@@ -324,7 +312,8 @@ def take_words(posts: Iterable[Quoted], words: int) -> list[Quoted]:
     return taken
 
 
-def _of_parts(parts: tuple[Part, ...], **counts: int) -> Shown:
+def _of_parts(listed: Iterable[Part], **counts: int) -> Shown:
+    parts = tuple(part.model_copy(update={"rank": rank}) for rank, part in enumerate(listed))
     words = sum(count_words(part.text) for part in parts)
     return Shown.model_validate({"parts": parts, "own_words": words, **counts})
 

@@ -282,10 +282,7 @@ def make_rows(
 
     `state_draws` is how many third users' states `user_keys` gives for a row, one after another.
     `chosen_before` gives a row's past choices, where they are not all that the data set knows.
-
-    Raises:
-        BenchmarkError: where there is nothing to show.
-        UsageError: where a live user has nothing to show.
+    Raises `BenchmarkError` where there is nothing to show, of a live user `UsageError`.
     """
     if not context.empty:
         live.refuse(context)

@@ -29,10 +29,7 @@ ASKING = re.compile(
 
 
 def asked_in(peek: Peek, answers: Sequence[str]) -> str | None:
-    """Return the column of the question; None where the answers begin with it.
-
-    Raises `UsageError` where another column sounds like it, and where answers begin apart.
-    """
+    """Return the question's column, None where answers begin with it; `UsageError` if unclear."""
     if (prompt := peek.first([name for name in QUESTION if name not in answers])) is not None:
         return prompt
     texts = [

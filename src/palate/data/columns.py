@@ -122,9 +122,7 @@ class Peek(NamedTuple):
         return named[0] if named else None
 
     def who(self) -> str | None:
-        """Return the column that says whose preference a row is.
-
-        Raises `UsageError` where two could: who judged is not guessed.
+        """Return the column that says who chose; raises `UsageError` where two could be it.
 
         >>> Peek(("prompt", "annotator_id"), ()).who()
         'annotator_id'

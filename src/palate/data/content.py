@@ -1,7 +1,4 @@
-"""Hashes, names and splits, which tell rows and texts; what gives an answer away.
-
-The hash of a row is the same through every file format and frame.
-"""
+"""Hashes (the same through every file format), names and splits; what gives an answer away."""
 
 from __future__ import annotations
 
@@ -141,10 +138,7 @@ def forbidden_texts(view: QuestionView) -> tuple[str, ...]:
 
 
 def forbidden_responses(view: QuestionView) -> tuple[str, ...]:
-    """Return the openings no past choice may hold: of the responses.
-
-    The question may return: many people choose twice on one question.
-    """
+    """Return the openings of responses, which no past choice may hold; its question may return."""
     return tuple(opening(plain, OPENING) for plain in map(normal, view.responses) if plain)
 
 

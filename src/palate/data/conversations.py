@@ -111,7 +111,6 @@ def exchange(prompt: object, answers: Sequence[object], names: Sequence[str]) ->
 
     `names` are the columns: the prompt's, then the answers'. Whole conversations share their
     beginning, which is the question with its turns; the last assistant's turn is the response.
-
     Raises `DataError` where a beginning differs, or where there is no question or no response.
 
     >>> exchange("Tea?", ["Green.", "Black."], ["prompt", "chosen", "rejected"])

@@ -28,10 +28,7 @@ NUMBERS = re.compile(r"-\d+-of-\d+.*$|\d+")
 
 
 class RowFiles:
-    """The rows of one data set, which may lie in several files, numbered through.
-
-    A file's rows keep the numbers of their lines; those of a second file follow the first's.
-    """
+    """The rows of one data set in several files; a later file's numbers follow the one before."""
 
     def __init__(self, files: Sequence[Path], how: FileReading) -> None:
         self.files, self.how = tuple(files), how
@@ -77,9 +74,8 @@ def read_rows(
 
     Iterating yields (number, mapping or the `DataError` of that row), one row in memory at a time.
     NaN is missing. What differs between files, the account says; whom a file's rows are of must
-    stand in all.
-
-    Raises `DataError` for what is not there, is in no known format or holds several data sets.
+    stand in all. Raises `DataError` for what is not there, is in no known format or holds several
+    data sets.
     """
     return RowFiles(files_of(Path(path)) if files is None else files, how or FileReading())
 
@@ -122,9 +118,7 @@ def _holds_lines(path: Path, max_line: int, named_lines: bool) -> bool:
 
 
 def format_of(path: Path) -> str:
-    """Return the ending that tells a file's format, `.ndjson` as `.jsonl`.
-
-    Raises `DataError` for what is no file, and for a format that is not known.
+    """Return a file's format as an ending, `.ndjson` as `.jsonl`; raises `DataError` for none.
 
     >>> format_of(Path("none.csv"))
     Traceback (most recent call last):
@@ -175,11 +169,10 @@ def files_of(path: Path) -> list[Path]:
 def one_data_set(names: Iterable[str], where: str, part: str = "") -> list[str]:
     """Return those of the names (with `/` for folders) that are the data set, or its `part`.
 
-    Files are one data set that lie in one folder and whose names differ in numbers only. A part
-    is a file, a data set (`data/train` for `data/train-00000-of-00002.parquet` and its like), or a
-    folder that holds one.
-
-    Raises `DataError`, with what there is, where that is none or more than one.
+    Files are one data set that lie in one folder and whose names differ in numbers only. A part is
+    a file, a data set (`data/train` for `data/train-00000-of-00002.parquet` and its like), or a
+    folder that holds one. Raises `DataError`, with what there is, where that is none or more than
+    one.
 
     >>> names = ["README.md", "data/test-00000-of-00001.parquet", "data/train-0.parquet"]
     >>> one_data_set(names, "ORG/NAME", "data/test")
@@ -273,10 +266,7 @@ def download(
 
 @contextmanager
 def hub(what: str, advice: str, missing: str) -> Iterator[Any]:
-    """Give the module `huggingface_hub`; what it raises becomes a `HubError` with this advice.
-
-    Raises `UsageError`, saying what is missing, where it is not installed.
-    """
+    """Give `huggingface_hub`, its errors as `HubError` with advice; `UsageError` without it."""
     try:
         import huggingface_hub
         from huggingface_hub.errors import HfHubHTTPError

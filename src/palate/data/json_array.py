@@ -37,10 +37,9 @@ class JsonPart(NamedTuple):
 def read_json(path: Path, how: FileReading | None = None) -> Iterator[tuple[int, Any]]:
     """Yield (number from 1, element or its `DataError`) of the one list of objects.
 
-    The list is the document, or a member of the object that the document is.
-
-    Raises `DataError` where the file cannot be read on, holds no such list or two of them, or an
-    element is over `max_line` bytes.
+    The list is the document, or a member of the object that the document is. Raises `DataError`
+    where the file cannot be read on, holds no such list or two of them, or an element is over
+    `max_line` bytes.
     """
     rows: str | None = None
     others: set[str] = set()

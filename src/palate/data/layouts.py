@@ -64,9 +64,8 @@ def understand(
     """Return the layout that fits, the rows as rows of the contract, and whether they have no ids.
 
     None where they are of the contract as they lie. Without ids they are named by their content.
-    `mapped` are the names that the user gave to columns: those win over any recognition.
-
-    Raises `UsageError` where two layouts fit, or where the one that was named does not.
+    `mapped` are the names that the user gave to columns: those win over any recognition. Raises
+    `UsageError` where two layouts fit, or where the one that was named does not.
     """
     source = account.source
     if options.name == NONE:

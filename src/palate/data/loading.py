@@ -212,10 +212,7 @@ def collect(
 
 
 def _told_apart(questions: list[Question], account: Account) -> list[Question]:
-    """Return rows of one id each: where annotators share a task's id, each row is id-user.
-
-    Raises `DataError` where a row names such an id as its mirror row's.
-    """
+    """Return rows of an id each, shared ids as id-user; `DataError` if `mirror_of` names one."""
     times = Counter(question.id for question in questions)
     shared = {name for name, n in times.items() if n > 1}
     if not shared:

@@ -69,9 +69,8 @@ def read_question(
 
     A post that holds the question within a longer text, or an earlier turn of the user's, is left
     out, as a stranger's is, and so is one that was removed; `left_out` takes its field. With
-    `order_as_in_file` no date is read: posts stand as they are listed.
-
-    Raises `DataError` with the field and what was expected.
+    `order_as_in_file` no date is read: posts stand as they are listed. Raises `DataError` with the
+    field and what was expected.
 
     >>> row = {"id": 7, "question": "Tea?", "chosen": "Green.", "rejected": "Black."}
     >>> read_question(row, subset="all").user_id
@@ -313,14 +312,9 @@ def _profile(
         if any(part in written for part in telling):
             left_out.append(f"{within}text")
             continue
-        posts.append(
-            Post(
-                id=name,
-                category=_optional_text(entry, "category", within) or "",
-                text=text,
-                date=_date(entry, within) if dated else None,
-            )
-        )
+        category = _optional_text(entry, "category", within) or ""
+        date = _date(entry, within) if dated else None
+        posts.append(Post(id=name, category=category, text=text, date=date))
     if len({post.id for post in posts}) < len(posts):
         raise DataError("two posts have one id", field="profile")
     return oldest_first(posts)

@@ -138,10 +138,9 @@ def _open(path: Path) -> BinaryIO:
 def read_jsonl(path: Path, how: FileReading | None = None) -> Iterator[tuple[int, Any]]:
     """Yield (line number, parsed value or the `DataError` of that line); blank lines are skipped.
 
-    A BOM that begins a line is dropped, and the account counts it.
-
-    Raises `DataError` where the file itself cannot be read on: missing, damaged, cut short, a line
-    over `max_line` bytes (refused unread).
+    A BOM that begins a line is dropped, and the account counts it. Raises `DataError` where the
+    file itself cannot be read on: missing, damaged, cut short, a line over `max_line` bytes
+    (refused unread).
     """
     line, how = 0, how or FileReading()
     with ByteStream(path) as stream:

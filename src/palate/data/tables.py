@@ -31,12 +31,11 @@ def read_csv(
 
     A header that lacks this separator and has another of `SEPARATORS` is split at the other, which
     is logged. Rows without any text are skipped; the header once more, as in files that were joined
-    by `cat`, is left out, and the account counts it.
-
-    Raises `DataError` where the file cannot be read on: no UTF-8, a header with an empty or
-    repeated name, a quote that is not closed, a row over `max_line` bytes; for a second header with
-    other columns; and, unless `quoting` is given, where quotes may be text: a quoted cell crosses
-    lines, and all lines have the header's cells without quotes.
+    by `cat`, is left out, and the account counts it. Raises `DataError` where the file cannot be
+    read on: no UTF-8, a header with an empty or repeated name, a quote that is not closed, a row
+    over `max_line` bytes; for a second header with other columns; and, unless `quoting` is given,
+    where quotes may be text: a quoted cell crosses lines, and all lines have the header's cells
+    without quotes.
     """
     how = how or FileReading()
     # The limit is the process's, so it is only ever raised; `_Lines` holds rows to theirs.
@@ -191,10 +190,7 @@ TAKEN = (
 
 
 def read_parquet(path: Path) -> Iterator[tuple[int, Any]]:
-    """Yield (row number from 1, row or its `DataError`).
-
-    Raises `DataError` where the file itself cannot be read, or names two columns alike.
-    """
+    """Yield (number from 1, row or `DataError`); raises it for a damaged file and equal names."""
     with needing(f"{path}: Parquet needs", "hub"):
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -234,9 +230,8 @@ def _row(batch: Any) -> Any:
 def rows_of_frame(frame: Any, structured: Iterable[str] = STRUCTURED) -> Iterator[tuple[int, Any]]:
     """Yield (number from 1, row or its `DataError`); NaN, NaT and NA are missing.
 
-    Texts in `structured` columns that hold a list or an object as JSON are decoded.
-
-    Raises `UsageError` for what holds no rows, for several splits, and for two columns of one name.
+    Texts in `structured` columns that hold a list or an object as JSON are decoded. Raises
+    `UsageError` for what holds no rows, for several splits, and for two columns of one name.
 
     >>> list(rows_of_frame([{"id": 1, "reference": float("nan")}]))
     [(1, {'id': 1, 'reference': None})]

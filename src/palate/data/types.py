@@ -72,9 +72,7 @@ def is_missing(value: object) -> bool:
 
 
 def decoded(text: str, field: str | None = None) -> Any:
-    """Return the list or object that a text holds as JSON; another text as it is.
-
-    Raises `DataError`, with the field, for a text that begins as one and is none.
+    """Return a text's list or object of JSON, or the text; raises `DataError` for a broken one.
 
     >>> decoded('["Green.", "Black."]'), decoded("Green.")
     (['Green.', 'Black.'], 'Green.')
@@ -141,9 +139,7 @@ def lost_zeros(names: Collection[str], others: Collection[str] | None = None) ->
 
 
 def score_of(value: object, field: str) -> float | None:
-    """Return a score; None where there is none: an empty cell, NaN, what is not finite.
-
-    Raises `DataError` for what is no number.
+    """Return a score, None where it is missing or not finite; raises `DataError` for no number.
 
     >>> score_of("4,5", "score"), score_of(True, "score"), score_of(float("inf"), "score")
     (4.5, 1.0, None)

@@ -137,10 +137,7 @@ class Amortised(Model, ABC):
         return {self.state: self._encoded(nothing, nothing.rows_by_user())}
 
     def adapt(self, choices: Choices) -> States:
-        """Return one state per user, by one pass; of more than `most` choices the last ones count.
-
-        Users with equally many choices go together, so little is padded.
-        """
+        """Return a state per user, by one pass; of more than `most` choices the last ones count."""
         rows = [listed[-self.options["most"] :] for listed in choices.rows_by_user()]
         counts = np.array([len(listed) for listed in rows], np.int64)
         states = repeated(self.prior(), choices.users)

@@ -90,11 +90,7 @@ class TrainingExample(NamedTuple):
 
 
 def keep_users(pairs: Sequence[PreferencePair], leave_out: Collection[str]) -> list[PreferencePair]:
-    """Return the pairs of the users that may be trained on.
-
-    Raises:
-        DataError: for an undecided pair, or if nothing is left.
-    """
+    """Return the pairs to train on; raises `DataError` for an undecided pair, or for no pair."""
     left_out = frozenset(leave_out)
     allowed = [pair for pair in pairs if pair.user_id not in left_out]
     undecided = next((pair for pair in allowed if pair.tie), None)
@@ -130,10 +126,7 @@ def _slate(choice: Choice | PreferencePair, shown: tuple[Part, ...]) -> Slate:
 def encode_choices(
     template: ChatTemplate, history: History, limit: float
 ) -> tuple[dict[str, list[EncodedChoice]], int]:
-    """Encode each user's choices as the scorers read them, with nothing shown.
-
-    Also return how many were left out, since they are longer than the limit.
-    """
+    """Encode each user's choices with nothing shown; also return how many are over the limit."""
     every = {user: [encode_choice(c, template) for c in listed] for user, listed in history.items()}
     fitting = {user: [c for c in listed if c.width <= limit] for user, listed in every.items()}
     return fitting, sum(map(len, every.values())) - sum(map(len, fitting.values()))

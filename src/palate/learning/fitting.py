@@ -125,13 +125,11 @@ def fit(
 ) -> Fitted:
     """Train by one of TRL's trainers; without steps the base comes back.
 
-    The loss of a step is that of its batch before the step is taken: the mean of
-    -log sigmoid(r_chosen - r_rejected), or of -log p over the replies' tokens. Of `DPO` r is `beta`
-    times log p of a reply, without a reference model. With `lora` adapters are trained.
-
-    Raises:
-        UsageError: where TRL or PEFT is not installed or several accelerators are visible.
-        ResourceError: where memory runs out.
+    The loss of a step is that of its batch before the step is taken: the mean of -log
+    sigmoid(r_chosen - r_rejected), or of -log p over the replies' tokens. Of `DPO` r is `beta`
+    times log p of a reply, without a reference model. With `lora` adapters are trained. Raises
+    `UsageError` without TRL or PEFT or where several accelerators are visible, and `ResourceError`
+    where memory runs out.
     """
     if not recipe.steps:
         return Fitted(base.model)
@@ -164,10 +162,7 @@ def fit(
 
 
 def reading_ids(trainer: Any) -> Any:
-    """Return TRL's DPOTrainer for rows that come as ids, with the reference's sums.
-
-    TRL 1.16 computes those sums anew even where a data set has them.
-    """
+    """Return TRL 1.16's DPOTrainer for rows of ids, kept from computing the reference anew."""
 
     class ReadingIds(trainer):  # type: ignore[misc]
         def _prepare_dataset(self, dataset: Any, *given: Any, **more: Any) -> Any:
@@ -195,10 +190,7 @@ def one_device(device: str) -> None:
 
 
 def run(trainer: Any, recipe: Recipe) -> tuple[float, ...]:
-    """Take a trainer's steps, silently, and return the loss of each.
-
-    Raises `ResourceError` where memory runs out.
-    """
+    """Take a trainer's steps, silently; return each loss; `ResourceError` where memory runs out."""
     transformers, losses = import_transformers(), list[float]()
 
     class Watch(transformers.TrainerCallback):  # type: ignore[misc, name-defined]
@@ -278,11 +270,9 @@ def load_base(
 ) -> Base:
     """Load a causal model, or a classifier of one output whose missing head the seed draws.
 
-    Seeds the global generators of Python, numpy and torch, as transformers does. A chat template
-    of the settings becomes the tokenizer's own where it has none.
-
-    Raises:
-        ModelError: if it cannot be loaded so, or has no chat template.
+    Seeds the global generators of Python, numpy and torch, as transformers does. A chat template of
+    the settings becomes the tokenizer's own where it has none. Raises `ModelError` if it cannot be
+    loaded so, or has no chat template.
     """
     base = _loaded(folder, name, seed, kind, settings)
     _set_pad(base.model, base.tokenizer, base.template)

@@ -13,10 +13,7 @@ from palate.records.arguments import listed
 
 
 def apart_from(data: Data | Iterable[Data], training: Iterable[Question]) -> dict[str, str]:
-    """Return the hash of each benchmark's rows, none of whose people are in the training rows.
-
-    Raises `DataError` as `refuse_overlap` does.
-    """
+    """Return each benchmark's content hash; raises as `refuse_overlap` for people trained on."""
     named = {
         each.name if isinstance(each, Dataset) else str(each): dataset_of(each).rows
         for each in listed(data)
@@ -28,10 +25,7 @@ def apart_from(data: Data | Iterable[Data], training: Iterable[Question]) -> dic
 
 
 def refuse_trained(trained: Iterable[str], evaluated: Dataset) -> None:
-    """Raise `DataError` where somebody is evaluated who is in what was trained on.
-
-    Each is a data set, of which all splits count, or a file of users' ids in lines (`.txt`).
-    """
+    """Raise `DataError` for an evaluated user of data (all splits) or of a `.txt` of users' ids."""
     for name in trained:
         if not name.endswith(".txt"):
             refuse_overlap(unsplit(name).rows, evaluated.rows, evaluated.name)
@@ -52,9 +46,8 @@ def refuse_trained(trained: Iterable[str], evaluated: Dataset) -> None:
 def refuse_overlap(pairs: Iterable[Question], benchmark: Iterable[Question], name: str) -> None:
     """Raise `DataError` at the first training row of somebody whom the benchmark evaluates.
 
-    That is: one of its user ids, one of its questions with a post of the same profile (or none on
-    either side), or one of its whole profiles. Ids differ between releases of one data set; what
-    people wrote does not.
+    That is: a user id, a question with a post of the same profile (or none on either side), or a
+    whole profile. Ids differ between releases of a data set; what people wrote does not.
     """
     users: dict[str, str] = {}
     profiles: dict[frozenset[str], str] = {}

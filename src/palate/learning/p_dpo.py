@@ -158,7 +158,8 @@ def train_p_dpo(history: History, task: BaseTask) -> TrainedModel:
         write(folder, generic.numpy(), facts)
         made = PersonalPolicy.load(folder)
         UserStates(keys, {STATE: offsets.numpy()}, made.fingerprint).save(folder / USERS)
-    return trained_model(task, recipe, base, fitted, len(pairs), len(users), n_too_long)
+    sizes = {"n_users": len(users), "n_too_long": n_too_long}
+    return trained_model(task, recipe, base, fitted, len(pairs), **sizes)
 
 
 def _where(base: Reference, output: Path) -> dict[str, str]:
@@ -262,10 +263,7 @@ def _columns(
 def reference_log_probs(
     model: Any, batches: Sequence[Sequence[EncodedPair]], dtype: str
 ) -> list[tuple[float, float]]:
-    """Return log p of each pair's chosen and rejected response under the untrained model.
-
-    In the precision of training, so that rounding falls out of the margins.
-    """
+    """Return log p of a pair's responses under the untrained model, in the training's precision."""
     torch = import_torch()
     device = next(model.parameters()).device
     model.eval()

@@ -230,10 +230,7 @@ class PALB(SimplexMixture):
 
     @classmethod
     def at_global_head(cls, choices: Choices, head: Doubles, options: Options) -> Self:
-        """Return the model that is the global head for everybody, whatever is asked.
-
-        Raises `DataError` where the choices come without their questions' vectors.
-        """
+        """Return everybody's global head; raises `DataError` without the questions' vectors."""
         k, q = options["prototypes"], options["dimensions"]
         asked = prompts_of(choices.prompts)[np.unique(choices.chosen)]
         questions = Questions.of(asked, options["components"])

@@ -229,15 +229,10 @@ class PersonalModel:
             )
         _, tensors = read_tensors(folder / WEIGHTS)
         scaling = Scaling(tensors.pop("scaling.mean"), tensors.pop("scaling.scale"))
-        method = method_of(facts["method"])
+        model = method_of(facts["method"]).load(tensors, facts["options"])
         known = {"schema", "kind", "method", "options", "embedders", "meaning"}
-        return cls(
-            method.load(tensors, facts["options"]),
-            scaling,
-            tuple(facts["embedders"]),
-            facts["meaning"],
-            {name: value for name, value in facts.items() if name not in known},
-        )
+        others = {name: value for name, value in facts.items() if name not in known}
+        return cls(model, scaling, tuple(facts["embedders"]), facts["meaning"], others)
 
     def _tensors(self) -> dict[str, NDArray[Any]]:
         scaling = {"scaling.mean": self.scaling.mean, "scaling.scale": self.scaling.scale}
@@ -250,10 +245,7 @@ def gather(
     prompts: bool = False,
     progress: Progress | None = None,
 ) -> tuple[Choices, int]:
-    """Embed every response once; return the choices of users 0, 1, … in the order given, unscaled.
-
-    Also how many were left out, since a conversation is longer than the embedder's window.
-    """
+    """Embed responses once; return the choices of users 0, 1, … and how many are too long."""
     owned = [(user, choice) for user, listed in enumerate(by_user) for choice in listed]
     places: dict[tuple[str, str], int] = {}
     sides = [
@@ -273,15 +265,8 @@ def gather(
     users = np.array([user for user, _ in owned], np.int64)
     code: dict[str, int] = {}
     question = np.array([code.setdefault(asked_of, len(code)) for asked_of, _ in places], np.int64)
-    choices = Choices(
-        np.nan_to_num(table),
-        users[fits],
-        rows[fits, 0],
-        rows[fits, 1],
-        users=len(by_user),
-        prompts=questions,
-        question=question,
-    )
+    both = np.nan_to_num(table), users[fits], rows[fits, 0], rows[fits, 1]
+    choices = Choices(*both, users=len(by_user), prompts=questions, question=question)
     return choices, int((~fits).sum())
 
 
@@ -296,10 +281,8 @@ def fit(
 ) -> PersonalModel:
     """Train a method on users' choices (user id → choices).
 
-    Raises:
-        SpecError: for an unknown method or embedder.
-        UsageError: for an option that the method does not have.
-        DataError: where there is nothing to learn from.
+    Raises `SpecError` for an unknown method or embedder, `UsageError` for an option that the method
+    does not have, and `DataError` where there is nothing to learn from.
     """
     method_class = method_of(method)
     read_options(method_class, options or {})  # before anything is embedded

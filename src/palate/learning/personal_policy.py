@@ -135,10 +135,7 @@ def read_facts(folder: Path) -> dict[str, Any] | None:
 
 
 def write(folder: Path, generic: NDArray[np.float32], facts: Mapping[str, Any]) -> None:
-    """Write e_0 beside the policy's weights, and `palate.json`.
-
-    Raises `ResourceError` where the disk refuses.
-    """
+    """Write e_0 and `palate.json` beside the weights; `ResourceError` where the disk refuses."""
     text = json.dumps({"schema": 1, "kind": KIND, "method": P_DPO, **facts}, indent=1) + "\n"
     with writing(folder):
         write_whole(folder / POLICY / TOKENS, bytes_of({"generic": generic}))

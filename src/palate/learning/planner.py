@@ -1,7 +1,4 @@
-"""A planner from users' rubrics: from question and profile to what this user expects.
-
-The rubrics are a benchmark's gold, so people whom a benchmark evaluates are refused.
-"""
+"""A planner from users' rubrics: from question and profile to what this user expects."""
 
 from __future__ import annotations
 
@@ -32,18 +29,17 @@ from palate.session import Session
 def train_planner(task: BaseTask) -> TrainedModel:
     """Teach a causal model to write a row's rubric aspects from its question and profile.
 
-    Low-rank adapters are trained on -log p(aspects as a bullet list | the prompt of the
-    context `plan`) and merged; the folder is a plain model, used as `plan:./folder`. Rank, learning
-    rate and share of warm-up are those of LaMP-QA's planner (arXiv 2506.00137; there 2,000 steps of
-    64 rows). The aspects are a benchmark's gold: train on people it does not evaluate, and name it
-    in `disjoint_from`. With `steps=0` the untrained start is saved.
+    Low-rank adapters are trained on -log p(aspects as a bullet list | the prompt of the context
+    `plan`) and merged; the folder is a plain model, used as `plan:./folder`. Rank, learning rate
+    and share of warm-up are those of LaMP-QA's planner (arXiv 2506.00137; there 2,000 steps of 64
+    rows). The aspects are a benchmark's gold: train on people it does not evaluate, and name it in
+    `disjoint_from`. With `steps=0` the untrained start is saved.
 
     The option `posts` is how many of the profile are read, the most relevant by BM25, as
     `plan:…?k=` reads them. Of the rows aspects and profile are read, no response. By default
     training takes 200 steps, warm-up 0.125 and 2048 tokens; posts are left out, the least relevant
-    first, until prompt and aspects fit.
-
-    Raises as `train_classifier`, and `DataError` where people of `disjoint_from` are trained on.
+    first, until prompt and aspects fit. Raises as `train_classifier`, and `DataError` where people
+    of `disjoint_from` are trained on.
     """
     allowed = keep_users(task.pairs, task.leave_out)
     not_in = apart_from(task.options.get("disjoint_from", ()), allowed)
@@ -63,9 +59,9 @@ def train_planner(task: BaseTask) -> TrainedModel:
             raise DataError(f"no row to train on: each of {len(usable)} is over {limit} tokens")
         rows = [row for _, row in fitting]
         fitted = fit("SFT", base, rows, recipe, folder.parent / "trainer", lora=lora)
-        users = {pair.user_id for pair, _ in fitting}
-        sizes = len(rows), len(users), len(usable) - len(rows), len(allowed) - len(usable)
-        trained = trained_model(task, recipe, base, fitted, *sizes)
+        counts = {"n_users": len({pair.user_id for pair, _ in fitting})}
+        counts |= {"n_too_long": len(usable) - len(rows), "n_without": len(allowed) - len(usable)}
+        trained = trained_model(task, recipe, base, fitted, len(rows), **counts)
         content = {
             "kind": "planner",
             "base": facts,

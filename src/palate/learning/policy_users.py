@@ -59,13 +59,10 @@ def adapt_policy(
 ) -> UserStates:
     """Return o_u for each user (key → choices): the most likely one under a Gaussian prior.
 
-    o_u minimises Σ −log σ(β [Δ log π − Δ log π_ref]) + |o_u / unit|² / (2 prior_std²), from
-    o_u = 0, which it stays without choices. Users are independent of each other; sixteen at a time
-    are read together and kept in the store, so the same choices are learnt once.
-
-    Raises:
-        ModelError: where the reference is not the model that the policy was trained from.
-        ResourceError: where memory runs out.
+    o_u minimises Σ −log σ(β [Δ log π − Δ log π_ref]) + |o_u / unit|² / (2 prior_std²), from o_u =
+    0, which it stays without choices. Users are independent of each other; sixteen at a time are
+    read together and kept in the store, so the same choices are learnt once. Raises `ModelError`
+    for another reference than the policy's, and `ResourceError` where memory runs out.
     """
     base = reference or policy.reference()
     fitting, n_too_long = encode_all(policy, history, session, settings, base)

@@ -1,7 +1,4 @@
-"""Methods that start from a language model, and the folders that hold what they train.
-
-Two of them learn from pairs alone: a classifier, and a reward for every token (GenARM).
-"""
+"""Methods that start from a language model, and the folders that hold what they train."""
 
 from __future__ import annotations
 
@@ -198,9 +195,8 @@ def _train_on_pairs(
         seen = training.facts([it.parts for it in fitting], sum(it.cut for it in fitting))
         rows = [it.row for it in fitting]
         fitted = fit(trainer, base, rows, recipe, folder.parent / "trainer", **how)
-        users = {it.pair.user_id for it in fitting}
-        trained = trained_model(task, recipe, base, fitted, len(rows), len(users), n_too_long)
-        trained = replace(trained, shown=seen)
+        counts = {"n_users": len({it.pair.user_id for it in fitting}), "n_too_long": n_too_long}
+        trained = trained_model(task, recipe, base, fitted, len(rows), shown=seen, **counts)
         content = {
             "kind": "classifier" if trainer == "Reward" else "autoregressive",
             "base": facts,
@@ -236,38 +232,21 @@ def _fit(example: ShownPair, encode: Encode, template: ChatTemplate, limit: int)
 
 
 def trained_model(
-    task: BaseTask,
-    recipe: Recipe,
-    base: Base,
-    fitted: Fitted,
-    n_pairs: int,
-    n_users: int,
-    n_too_long: int,
-    n_without: int = 0,
+    task: BaseTask, recipe: Recipe, base: Base, fitted: Fitted, n_pairs: int, **counted: Any
 ) -> TrainedModel:
-    """Return what training took."""
-    return TrainedModel(
-        task.output,
-        n_pairs,
-        min(n_pairs, recipe.steps * recipe.batch_pairs),
-        n_too_long,
-        n_users,
-        len(set(task.leave_out)),
-        n_without,
-        steps=recipe.steps,
-        seconds=fitted.seconds,
-        losses=fitted.losses,
-        notes=base.notes,
-    )
+    """Return what training took; `counted` are the other fields that a method has."""
+    n_seen = min(n_pairs, recipe.steps * recipe.batch_pairs)
+    took: dict[str, Any] = {"seconds": fitted.seconds, "losses": fitted.losses, **counted}
+    took |= {"steps": recipe.steps, "notes": base.notes, "n_users_left_out": len({*task.leave_out})}
+    return TrainedModel(task.output, n_pairs, n_seen, **took)
 
 
 @contextlib.contextmanager
 def new_folder(target: Path) -> Iterator[Path]:
     """Give an unfinished folder beside the target; it becomes the target when the block ends well.
 
-    Raises:
-        UsageError: if the target is there and not empty, or cannot be written.
-        ResourceError: if it cannot be put in place at the end.
+    Raises `UsageError` for a target that is not empty or not writable, and `ResourceError` if it
+    cannot be put in place at the end.
     """
     target = target.expanduser().absolute()
     with contextlib.ExitStack() as stack:

@@ -76,11 +76,8 @@ class ShownRows:
         """Read the rows of users that are not left out, as evaluation does.
 
         A user's other rows are their past choices, where they are earlier. Users who are left out
-        are nobody's stranger.
-
-        Raises:
-            UsageError: for an oracle, and for two contexts of one name.
-            BenchmarkError: where there is nothing to show, or no opposite vote.
+        are nobody's stranger. Raises `UsageError` for an oracle, and for two contexts of one name,
+        and `BenchmarkError` where there is nothing to show, or no opposite vote.
         """
         built = [build_context(text, session, settings) for text in options.contexts]
         for k, context in enumerate(built):
@@ -122,10 +119,7 @@ class ShownRows:
         return unit("shown nothing", self.seed, self.pairs[k].id) < self.nothing
 
     def facts(self, parts: Sequence[int], cut: int) -> dict[str, Any]:
-        """Return what was asked for, shown in each row and left out.
-
-        Raises `DataError` where something is to be shown, and no row shows any.
-        """
+        """Return what was asked for, shown, left out; `DataError` where no row shows anything."""
         contexts, n = [rows.context.spec for rows in self.rows], sum(k > 0 for k in parts)
         if not contexts:
             return {}

@@ -113,11 +113,9 @@ def adapt(
     """Learn a state for every user of a set of choices under a model that `train` made.
 
     `output` is a file that `personal:MODEL?users=FILE` reads; None writes none. `reference` is
-    where the model lies that a p-dpo was trained from, if it was moved.
-
-    Raises:
-        UsageError: for an output of another ending, or a reference to a model that needs none.
-        ModelError: for a folder that `train` did not make, or another embedder or reference.
+    where the model lies that a p-dpo was trained from, if it was moved. Raises `UsageError` for an
+    output of another ending, or a reference to a model that needs none, and `ModelError` for a
+    folder that `train` did not make, or another embedder or reference.
     """
     if output is not None and Path(output).suffix != ".safetensors":
         raise UsageError(f"output {output}: a file of states ends in .safetensors")

@@ -55,11 +55,8 @@ class ModelFolders:
         """Find a model's folder; raises `ModelError` or `HubError` with what to do.
 
         A branch of the hub that moves meanwhile does not split a run: its commit is asked for once.
-
-        Args:
-            reference: where it is.
-            code: whether code beside the weights runs, so that it is a part of the content.
-            adapters: whether the caller can add an adapter to its base; else it is refused.
+        With `code` the code beside the weights runs, so that it is a part of the content. An
+        adapter is refused, unless the caller can add it to its base (`adapters`).
         """
         if reference.place == "api":
             raise ModelError(f"{reference}: an endpoint has no weights to load")
@@ -105,10 +102,7 @@ def resolve(reference: Reference, *, code: bool = False, adapters: bool = False)
 
 
 def content_hash(folder: Path, known: Hashes | None = None, *, code: bool = False) -> str:
-    """Return the hash of a folder's weights, configuration and tokenizer, names included.
-
-    With `code` its Python files count too.
-    """
+    """Return the hash of weights, configuration, tokenizer and names; with `code` Python too."""
     known = {} if known is None else known
     endings = (*CONTENT, CODE) if code else CONTENT
     running = hashlib.sha256()

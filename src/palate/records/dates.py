@@ -133,10 +133,7 @@ def instant_of(text: str | None) -> Instant | None:
 
 
 def oldest_first(items: Iterable[D]) -> tuple[D, ...]:
-    """Return what is dated, oldest first; where one has no date, all in the order given.
-
-    What is of one instant stays in the order given.
-    """
+    """Return what is dated, oldest first, ties as given; where one has no date, all as given."""
     items = tuple(items)
     starts = [item.instant.start for item in items if item.instant is not None]
     if len(starts) < len(items):

@@ -308,10 +308,7 @@ def results_of(
 
 
 def each_result(results: Any, kind: type[T], method: str) -> Iterator[tuple[int, T]]:
-    """Yield (position, result) as a scorer's method gives them.
-
-    Raises `UsageError` for anything else, such as a list of numbers.
-    """
+    """Yield (position, result) as a method gives it; raises `UsageError` for anything else."""
     expected = f"expected to yield (position, palate.{kind.__name__}), one for each slate"
     if not isinstance(results, Iterable):
         raise UsageError(f"{method} gave {shown(results)}: {expected}")

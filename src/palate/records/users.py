@@ -117,9 +117,8 @@ class UserPool:
         """Return the row's stranger: a third user with posts (choices, traits), drawn for this row.
 
         Uniform over the users of the pool that have some, except the row's own user and, in a
-        mirrored couple, its mirror user. None where there are not so many third users.
-
-        Raises `UsageError` where no pool was given, as for a user given in a call.
+        mirrored couple, its mirror user. None where there are not so many third users. Raises
+        `UsageError` where no pool was given, as for a user given in a call.
 
         >>> posts = {name: (Post(id="1", text=f"{name} wrote"),) for name in ("ann", "bob")}
         >>> pool = UserPool({name: User(id=name, posts=own) for name, own in posts.items()})
@@ -144,10 +143,7 @@ class UserPool:
 
 
 def mirror_users_of(questions: Iterable[Question]) -> dict[str, str]:
-    """Return, for each row of a mirrored couple (id), the user of the other row.
-
-    Two rows are a couple where each names the other in `mirror_of` and their users differ.
-    """
+    """Return, for each row (id), the user of its mirror row, where each names the other."""
     named = {
         pair.id: (pair.mirror_of, pair.user_id)
         for pair in questions
@@ -167,15 +163,10 @@ def third_users(
 ) -> list[str]:
     """Draw users of a pool without replacement, uniformly among those who are not excluded.
 
-    The pool is shuffled for the row, and who is excluded is passed over: excluding somebody else
-    matters only to rows that would have drawn them. The first of several draws are those of fewer
-    draws; all of them where the pool has no more.
-
-    Args:
-        pool: sorted names.
-        excluded: who is never drawn, whether in the pool or not.
-        draws: how many are wanted.
-        row: what the shuffle is for; it is a function of the pool and this.
+    The pool (sorted names) is shuffled for the row, and who is excluded is passed over: excluding
+    somebody else matters only to rows that would have drawn them. The first of several draws are
+    those of fewer draws; all of them where the pool has no more. The shuffle is a function of pool
+    and `row`.
 
     >>> third_users(["ann", "bob", "cid", "dot"], {"ann", "cid"}, 1, "seed 0", "row 7")
     ['dot']

@@ -200,9 +200,7 @@ def row_number(value: Any) -> Any:
 
 
 def spoken(text: str) -> Answer:
-    """Return a text without the thought that opens it.
-
-    None where that thought does not end, or another one stands in the midst of the answer.
+    """Return a text without its opening thought; None if that does not end, or another follows.
 
     >>> spoken("<think>Tea or milk?</think>Tea.").text
     'Tea.'

@@ -147,9 +147,8 @@ class Reward:
 
         `turns` are what was said before the question, oldest first. The user's choices are learnt
         from where the scorer keeps a state for each user. A stranger is drawn among the data's
-        users, who are given to `reward`.
-
-        Raises `UsageError` for a user without what the context shows, and what scoring raises.
+        users, who are given to `reward`. Raises `UsageError` for a user without what the context
+        shows, and what scoring raises.
         """
         earlier, who = tuple(turns), user_of(user)
         request = RewardRequest(question=question, turns=earlier, responses=(response,), user=who)
@@ -159,10 +158,8 @@ class Reward:
         """Return the reward of every response of every request.
 
         All are scored together, users who bring choices by themselves. A thought that opens a
-        response is not read: the user does not see it.
-
-        Raises `UsageError` for an id that no row has and for a user without what the context
-        shows, and what scoring raises.
+        response is not read: the user does not see it. Raises `UsageError` for an id that no row
+        has and for a user without what the context shows, and what scoring raises.
         """
         slates = [self.slate(request) for request in requests]
         answers = [[spoken(text) for text in request.responses] for request in requests]
@@ -306,7 +303,6 @@ class Reward:
 
         A completion is a text or messages (`last_text`), begun within its prompt's thought where
         prompts are given. Ids are read as in the data; where there is none, there is no reward.
-
         Raises `UsageError` for fewer of the one than of the other, `DataError` for what is no id,
         and as `values` does.
         """

@@ -56,11 +56,9 @@ def agreement(
     after so many `days` beyond what they change before is drift. With a `root` the result is kept
     at `root/<benchmark>/agreement/<name>-<8 hex>`.
 
-    Raises:
-        UsageError: where nobody has answered or somebody twice, for another margin than the plan's,
-            and for runs of another seed or that scored no item of two raters.
-        RunError: where there is no study, or no run.
-        DataError: for a file of answers that cannot be read.
+    Raises `UsageError` where nobody has answered or somebody twice, for another margin than the
+    plan's, and for runs of another seed or that scored no item of two raters; `RunError` where
+    there is no study, or no run; `DataError` for a file of answers that cannot be read.
     """
     path = Path(source)
     study = read_study(path) if path.is_dir() else None

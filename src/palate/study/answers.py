@@ -203,10 +203,7 @@ UNREAD = (LISTED | AnswerRow.model_fields.keys()) - ImportedAnswer.model_fields.
 
 
 def take_answers(database: Database, study: Study, path: Path) -> int:
-    """Take the answers of a file, all or none, and return how many lines it has.
-
-    Raises `DataError` with line and field for what fits neither the plan nor what is stored.
-    """
+    """Take a file's answers, all or none; return their number; `DataError` for one that misfits."""
     lines: dict[tuple[str, str, bool], int] = {}
     with database.transaction() as db:
         for line, value in read_jsonl(path):

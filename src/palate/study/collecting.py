@@ -84,9 +84,7 @@ def plan_collection(dataset: Dataset, options: CollectOptions, folder: Path | st
 
 
 def positions(per_rater: int, test_share: float, again: float) -> list[str]:
-    """Return what is asked at each position: a new pair of `test` or `adapt`, or one `again`.
-
-    Raises `UsageError` for shares that have no room.
+    """Return what each position asks: `test`, `adapt` or `again`; raises `UsageError` without room.
 
     >>> positions(4, 0.5, 0)
     ['adapt', 'test', 'adapt', 'test']
@@ -170,10 +168,7 @@ def choose_next(study: Study, session: Session) -> Chooser:
 def _most_telling(
     study: Study, items: Sequence[str], session: Session
 ) -> Callable[[Entries, Sequence[str]], str | None]:
-    """Return what picks the pair whose answer tells most; None before any answer.
-
-    Answers to test pairs teach it nothing, as nothing will learn from them.
-    """
+    """Return what picks the most telling pair, from answers to no test pair; None before any."""
     trained = load_pref(str(study.plan.model), study.plan.model_hash)
     planned = [study.items[item] for item in items if item in study.items]
     table = trained.features(session, Settings(seed=study.plan.seed)).table(

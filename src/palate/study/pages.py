@@ -35,7 +35,6 @@ def serve_study(
     Without `arrive` the first start writes the raters' links into the folder's `links.csv`; with
     it, whoever comes with that parameter takes a place. `url` is the address that raters see,
     `onward` what the last page links. `listening` is called with the address and the file of links.
-
     Raises `UsageError` without palate[study] and for an address that cannot be had or is none,
     `RunError` for what is no study or was changed, `ResourceError` for a full disk.
     """

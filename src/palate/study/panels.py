@@ -180,9 +180,8 @@ def beside_people(answers: Sequence[AnswerRow], runs: Sequence[Run]) -> Iterator
 
     Over pairs of raters of one item, clustered by both and by the pair of answers: a scorer's
     agreement is its mean with either, and a tie or no difference counts one half. With a majority
-    it would agree more than any rater does.
-
-    Raises `UsageError` for several runs of a scorer under one context.
+    it would agree more than any rater does. Raises `UsageError` for several runs of a scorer under
+    one context.
     """
     items: dict[str, list[AnswerRow]] = {}
     for answer in answers:

@@ -38,10 +38,7 @@ JOINT = ("joint",)
 
 @dataclass(frozen=True)
 class StudyOptions:
-    """Of a study whose raters judge what a model is shown.
-
-    Raises `UsageError` for a number out of its bounds.
-    """
+    """Of a study of what a model is shown; raises `UsageError` for a number out of its bounds."""
 
     raters: int
     per_pair: int = 3
@@ -112,10 +109,9 @@ def make_items(
     """Return an item for each slate, in the order of their hashes, and the rows behind them.
 
     A row that has nothing to show under a context that shows something is left out of it; the ids
-    that such slates would have come last.
-
-    Raises `BenchmarkError` for rows that are no pairs and a context without what it shows, and
-    `UsageError` for a context that shows gold and where nothing is left to ask.
+    that such slates would have come last. Raises `BenchmarkError` for rows that are no pairs and a
+    context without what it shows, and `UsageError` for a context that shows gold and where nothing
+    is left to ask.
     """
     items: dict[str, StudyItem] = {}
     users: dict[str, set[str]] = {}
@@ -155,10 +151,9 @@ def make_items(
 def make_checks(items: Sequence[StudyItem], n: int, per_rater: int, seed: int) -> list[StudyItem]:
     """Return at most n checks, drawn without a look at what anybody chose.
 
-    They are rated where any item is, and else hold the posts of the item that they are made of.
-    The other question is of another category where there is one.
-
-    Raises `UsageError` where there are fewer than each rater gets.
+    They are rated where any item is, and else hold the posts of the item that they are made of. The
+    other question is of another category where there is one. Raises `UsageError` where there are
+    fewer than each rater gets.
     """
     of_question: dict[str, list[StudyItem]] = {}
     for item in [item for item in items if item.asks == "better"] or items:
@@ -201,9 +196,8 @@ def assign_items(
 ) -> Lists:
     """Return each rater's items: nobody meets a pair of answers twice, each item gets `per_pair`.
 
-    Raters get equally many items, or one more, and of each label about their share.
-
-    Raises `UsageError` for too few raters, and for more than there is work for.
+    Raters get equally many items, or one more, and of each label about their share. Raises
+    `UsageError` for too few raters, and for more than there is work for.
     """
     of_pair: dict[str, list[StudyItem]] = {}
     for item in items:

@@ -203,10 +203,7 @@ class PageTexts(Record):
 
 
 def read_page_texts(texts: Path | None = None, consent: Path | None = None) -> PageTexts:
-    """Return what pages say; a file of texts names the very ones that palate's own names.
-
-    Raises `UsageError` for a file that cannot be read or is not so.
-    """
+    """Return pages' texts; `UsageError` for a file that lacks palate's names or has others."""
     usual = PageTexts.model_validate(tomllib.loads(_read_file(None, "texts.toml"))).texts
     agreed = _read_file(consent, "consent.md")
     if not agreed.strip():
@@ -268,10 +265,7 @@ class Study:
         }
 
     def write(self) -> None:
-        """Write it into a folder that is not there yet, whole or not at all.
-
-        Raises `RunError` where it exists, `ResourceError` for a full disk.
-        """
+        """Write a new folder or none; `RunError` where it exists, `ResourceError` if full."""
         need_new(self.folder)
         with writing(self.folder, ResourceError), whole_folder(self.folder) as folder:
             folder.chmod(0o700)

@@ -168,11 +168,9 @@ class StudyStore:
         """Keep an answer, which is on disk when this returns.
 
         The same answer again changes nothing; another is a change, and the earlier one stays.
-
-        Raises:
-            UsageError: for a rater who may not answer, or a position that is not to be answered.
-            DataError: for ratings that do not go with the item.
-            ResourceError: where it could not be saved.
+        Raises `UsageError` for a rater who may not answer, or a position that is not to be
+        answered; `DataError` for ratings that do not go with the item; `ResourceError` where it
+        could not be saved.
         """
         with self._writing(rater) as sessions:
             state = sessions.state(rater)

@@ -162,12 +162,7 @@ class TrainingReward:
         row: Sequence[str],
         **_: Any,
     ) -> list[float | None]:
-        """Return the rewards of the answers of a step.
-
-        Raises:
-            OutsideError: where more answers than `max_unscored` have no reward; checkpoints stay.
-            And what scoring raises.
-        """
+        """Return a step's rewards; `OutsideError` over `max_unscored`, and what scoring raises."""
         del prompts  # a thought that they would open is closed
         if self.tokenizer is not None:
             completions = [decoded(self.tokenizer, ids) for ids in completion_ids]

@@ -142,10 +142,7 @@ def thought_notes(policy: ExportedPolicy, target: ExportTarget) -> tuple[str, ..
 
 
 def write_files(plan: ExportPlan, folder: Path) -> None:
-    """Write data, reward file, start script and README into an empty folder.
-
-    Raises `UsageError` where Parquet is wanted and pyarrow is missing.
-    """
+    """Write a folder's files; raises `UsageError` where Parquet is wanted without pyarrow."""
     target = plan.target
     for name, rows in (("train", plan.rows.train), ("heldout", plan.rows.held_out)):
         lines = (target.columns(row, k, plan) for k, row in enumerate(rows))

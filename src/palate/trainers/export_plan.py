@@ -185,10 +185,7 @@ class ExportPlan:
 
     @property
     def updates_in_words(self) -> str | None:
-        """How many updates the trainer makes of one pass over the rows, and how it makes more.
-
-        None for a trainer that says so itself.
-        """
+        """How many updates a pass gives, and how more are made; None where the trainer says so."""
         if self.target.more is None:
             return None
         plural = "" if self.updates == 1 else "s"
@@ -312,10 +309,8 @@ def prompt_rows(
     """Ask every row as `best_of_n` asks it, and hold out the rows of so many users.
 
     A text that spells a token of the policy's template is broken there too, where the policy's
-    tokenizer lies here.
-
-    Raises `UsageError` where nobody would be left to train on, or held out, for a person under two
-    ids, and for a context that no policy may be shown.
+    tokenizer lies here. Raises `UsageError` where nobody would be left to train on, or held out,
+    for a person under two ids, and for a context that no policy may be shown.
     """
     split = refuse_shared(hold_out(pairs, held_out, seed))
     shown_parts = shown_to_policy(context, pairs, seed)

@@ -42,9 +42,8 @@ def hold_out(pairs: Dataset, users: int, seed: int, *, couples: bool = False) ->
     """Hold out the rows of so many users, drawn by the seed.
 
     With `couples` users are drawn by mirrored couples, and only the couples of two held-out users
-    are looked at; their other rows are in neither part.
-
-    Raises `UsageError` where nobody would be left to train on, or held out.
+    are looked at; their other rows are in neither part. Raises `UsageError` where nobody would be
+    left to train on, or held out.
     """
     names = list(dict.fromkeys(row.user_id for row in pairs.rows))
     if not 1 <= users < len(names):
@@ -78,10 +77,7 @@ def hold_out(pairs: Dataset, users: int, seed: int, *, couples: bool = False) ->
 
 
 def refuse_shared(split: UserSplit) -> UserSplit:
-    """Return the split; raises `DataError` where both parts hold a row, a user or one's posts.
-
-    Ids differ between releases of a data set; what people wrote does not.
-    """
+    """Return the split; raises `DataError` where both parts hold a row, a user or one's posts."""
     of: Mapping[str, Callable[[Question], str | None]] = {
         "rows": lambda row: row.id,
         "users": lambda row: row.user_id,

@@ -90,10 +90,7 @@ class TrainingPlan:
     def held_out_answers(
         self, ids: Mapping[str, tuple[int, ...]], write: Write, update: int, progress: Progress
     ) -> HeldOutAnswers:
-        """Return new answers of a policy to each held-out row, whose prompt is given as ids.
-
-        Raises what scoring raises.
-        """
+        """Return new answers to each held-out row (prompts as ids); raises what scoring raises."""
         prompts, n = self.held_out_prompts, self.evaluation.n
         written = write([ids[row] for row in prompts], n, progress)
         requests = row_requests(tuple(prompts), written)

@@ -72,13 +72,8 @@ class PPOTrainer(ActorCriticTrainer):
     Of a rollout, r_t = −β (log π − log π_ref) + score at the last token; advantages are GAE(γ, λ),
     whitened over all processes. A pass minimises the clipped policy loss plus the clipped value
     loss, each a mean over the tokens of its step. Answers whose rewards are all None count nowhere.
-
-    Args:
-        *args: as TRL's GRPOTrainer takes them; `args` is a `PPOConfig`.
-        **kwargs: likewise.
-
-    Raises:
-        UsageError: for an untested TRL, sharded weights or a model that reads more than text.
+    Takes what TRL's GRPOTrainer takes, with `args` a `PPOConfig`; raises `UsageError` for an
+    untested TRL, sharded weights or a model that reads more than text.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

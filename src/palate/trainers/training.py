@@ -39,11 +39,9 @@ LEFT_OUT = ("epoch", "num_tokens", "step_time")
 def train_policy(plan: TrainingPlan, folder: Path, start: Start, *, tensorboard: bool) -> None:
     """Train a plan's policy and write it to `folder/policy`, from the last checkpoint if any.
 
-    Raises:
-        ModelError: for a policy without a chat template, or prompts that its window does not hold.
-        UsageError: where all answers to a row have one reward, or TRL is missing.
-        OutsideError: where too many answers have no reward; checkpoints stay.
-        ResourceError: where memory or disk run out.
+    Raises `ModelError` for a policy without a chat template, or prompts that its window does not
+    hold; `UsageError` where all answers to a row have one reward, or TRL is missing; `OutsideError`
+    where too many answers have no reward (checkpoints stay); `ResourceError` for memory or disk.
     """
     base = load_policy(plan.model, plan.policy.spec, plan.recipe.seed, plan.settings)
     for note in base.notes:
@@ -163,9 +161,7 @@ class TrainingLog:
 
     A line is `{"update": …, "train": {…}}` or `{"update": …, "held_out": {…}}`. Rewards of both are
     in the unit that is trained on. Where a run goes on from a checkpoint, the lines of later
-    updates go: they are written again.
-
-    Raises `UsageError` for TensorBoard that is not installed.
+    updates go: they are written again. Raises `UsageError` for TensorBoard that is not installed.
     """
 
     def __init__(self, folder: Path, *, tensorboard: bool = False) -> None:
@@ -212,10 +208,7 @@ def _update_of(line: str) -> float:
 
 @dataclass(eq=False)
 class EvaluationCallback(transformers.TrainerCallback):
-    """Evaluates on held-out users before the first update, after some, and after the last.
-
-    TRL calls it between steps; what it draws and computes changes no number of the training.
-    """
+    """Evaluates held-out users before, between and after updates; no number of training changes."""
 
     plan: TrainingPlan
     ids: Mapping[str, tuple[int, ...]]

@@ -93,11 +93,7 @@ def refuse_untested(version: str) -> None:
 
 
 def answers_of_two(config: Any) -> int:
-    """Return a number of answers a prompt, 2 or more, that `GRPOConfig` accepts in this batch.
-
-    Raises:
-        UsageError: if answers are generated one at a time.
-    """
+    """Return 2 or more answers a prompt that `GRPOConfig` accepts; `UsageError` for one a batch."""
     passes = config.steps_per_generation or config.gradient_accumulation_steps
     one_pass = config.per_device_train_batch_size
     number: int = one_pass if one_pass > 1 else config.generation_batch_size or passes

@@ -22,10 +22,7 @@ Check = Callable[[int, VerdictRow], str | None]
 
 
 def checked_rows(path: Path, checks: Sequence[Check], problems: list[str]) -> Iterator[VerdictRow]:
-    """Yield the rows, each id once; what is wrong goes into `problems`, by line.
-
-    Raises `RunError` where there is no such file.
-    """
+    """Yield rows, each id once; wrong lines go into `problems`. Raises `RunError` for no file."""
     lines: dict[str, int] = {}
     try:
         file = path.open("rb")

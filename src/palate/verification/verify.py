@@ -68,10 +68,7 @@ class CheckedRun(NamedTuple):
 def verify_run(
     folder: Path, data: DataOfRuns, rescoring: Rescoring | None = None
 ) -> CheckedRun | None:
-    """Check name, schema, rows, data, journal and figures of a run; None for another kind.
-
-    Figures are recomputed, and rows scored afresh, where nothing else is wrong.
-    """
+    """Check schema, rows and data of a run, then its figures afresh; None for another kind."""
     problems: list[str] = []
     unseen: list[str] = []
     rows, without = 0, None
@@ -214,10 +211,7 @@ def recomputed_noise(run: Run, dtype: str | None) -> Noise | None:
 def summary_of_rows(
     identity: Mapping[str, Any], run: Run, noise: Noise | None, data: Mapping[str, int]
 ) -> tuple[Summary, list[str]]:
-    """Return the summary that rows alone give, and the fields of it that are merely believed.
-
-    `data` are the fields that the data tell, where these are there.
-    """
+    """Return what rows (and `data` fields) give of a summary, and the fields merely believed."""
     summary, kind = run.summary, Spec.parse(identity["scorer"]).kind
     recomputed = summarise(
         run.verdicts,
