@@ -9,13 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate.benchmarks import Dataset, EvaluatedVotes
-from palate.contexts.rows import (
-    ContextRows,
-    UserKeys,
-    UserKeysFn,
-    no_user_keys,
-    own_user_keys,
-)
+from palate.contexts.rows import ContextRows, UserKeys, UserKeysFn, no_user_keys, own_user_keys
 from palate.errors import BenchmarkError, UsageError
 from palate.records import (
     Choice,
