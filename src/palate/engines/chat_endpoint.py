@@ -239,10 +239,7 @@ class ChatEndpoint:
             raise
 
     def draw(self, draws: Sequence[SamplingRequest]) -> Iterator[tuple[int, int, Reply]]:
-        """Yield (position, number of the reply, reply) as they come, each once.
-
-        Raises `EndpointError` where going on is pointless, as `HttpClient.ask` does.
-        """
+        """Yield (position, the reply's number, reply), each once; raises as `HttpClient.ask`."""
         missing: dict[int, list[int]] = {k: list(draw.numbers) for k, draw in enumerate(draws)}
         for alone in (False, True):
             seeded = True

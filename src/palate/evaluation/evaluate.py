@@ -207,10 +207,7 @@ Again = tuple[Noise | None, Verdicts | None]
 
 
 def sampled(pairs: Dataset, n: int, seed: int) -> list[int]:
-    """Return at least n rows in their order, whole couples, drawn from hash(seed, id).
-
-    More rows hold fewer, and the order of the file changes nothing.
-    """
+    """Return n rows or more in order, whole couples, by hash(seed, id): more rows hold fewer."""
     ids = [row.id for row in pairs.rows]
     others = {a: b for couple in pairs.couples for a, b in (couple, couple[::-1])}
     units = {

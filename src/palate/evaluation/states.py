@@ -60,12 +60,7 @@ class HasStates(Protocol):
 
 
 def adapt_to(scorer: Scorer | Judge, pairs: Dataset, spec: str) -> Scorer | Judge:
-    """Adapt a personal scorer to the earlier choices of the benchmark's users; others pass.
-
-    Raises:
-        UsageError: where there are no earlier choices.
-        BenchmarkError: where one of them is a pair that is evaluated.
-    """
+    """Adapt a personal scorer to earlier choices; raises as `need_choices` and `history_of` do."""
     if not isinstance(scorer, HasStates) or not scorer.wants_choices:
         return scorer
     need_choices(scorer, pairs, spec)
@@ -75,10 +70,7 @@ def adapt_to(scorer: Scorer | Judge, pairs: Dataset, spec: str) -> Scorer | Judg
 def with_states_of(
     scorer: Scorer | Judge, other: Scorer | Judge, pairs: Dataset, spec: str
 ) -> Scorer | Judge:
-    """Return a scorer with the states of another of the same spec; others pass.
-
-    One without `like` learns its states anew.
-    """
+    """Return a scorer with the states of another; one without `like` learns anew, others pass."""
     like = getattr(scorer, "like", None)
     return adapt_to(scorer, pairs, spec) if like is None else cast(Scorer | Judge, like(other))
 

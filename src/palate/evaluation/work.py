@@ -145,10 +145,7 @@ class Work:
         return list(names)
 
     def scorer(self, scorer: str | Scorer | Judge) -> Scorer | Judge:
-        """Return what a spec or a name stands for; an object is what it is.
-
-        Raises `UsageError` for one without `info` where results are kept.
-        """
+        """Return what a name stands for; raises `UsageError` for no `info` of kept results."""
         if not isinstance(scorer, str):
             return scorer
         if scorer not in self._scorers:
@@ -173,10 +170,7 @@ class Work:
         return build_context(context, self.session, self.settings)
 
     def adapted(self, scorer: str | Scorer | Judge, pairs: Dataset, spec: str) -> Scorer | Judge:
-        """Return a scorer that knows the earlier choices of a benchmark's users.
-
-        Raises what `adapt_to` does.
-        """
+        """Return a scorer that knows a benchmark's earlier choices; raises as `adapt_to` does."""
         built = self.scorer(scorer)
         if not isinstance(scorer, str):
             return adapt_to(built, pairs, spec)

@@ -112,10 +112,7 @@ class Wording:
         return prompt_hash(*names, **{names[0]: self.source})
 
     def messages(self, **slots: object) -> Messages:
-        """Return the prompt as the one message of a user.
-
-        Raises `SpecError` where a file fails on these texts.
-        """
+        """Return the prompt as a user's one message; raises `SpecError` where the file fails."""
         try:
             text = compiled(self.source).render(slots).strip()
         except Exception as error:
@@ -130,10 +127,7 @@ WORDS = {kind: Wording(kind) for kind in PROMPTS}
 
 
 def described(kind: str) -> str:
-    """Return a shipped template below a comment of its variables: a file to start from.
-
-    Raises `UsageError` for a kind that has none.
-    """
+    """Return a shipped template below its variables; raises `UsageError` for a kind without one."""
     if kind not in PROMPTS:
         raise UsageError(f"--template {kind}: no such prompt; it is one of {', '.join(PROMPTS)}")
     lines = [f"    {name:<9}  {VARIABLES[name]}" for name in PROMPTS[kind].variables.split()]

@@ -40,10 +40,7 @@ FRAME = 64
 
 
 class LocalText:
-    """A local model and its chat template, loaded at the first use.
-
-    With `reads_as` it reads the token ids of that model, which it is compared with.
-    """
+    """A local model and its template, loaded at first use; it reads the ids of `reads_as`."""
 
     width: int | None = None
     """How many ids the softmax is over, where that is fewer than the model has."""

@@ -88,10 +88,7 @@ class Personal(StatefulScorer[UserStates]):
             self.users = UserStates.load(self.wanted.users, self.trained.fingerprint)
 
     def adapted(self, history: Mapping[str, Sequence[Choice]]) -> Personal:
-        """Return this scorer with a state for each user (id → their earlier choices).
-
-        Users who joined stay.
-        """
+        """Return this scorer with a state for each user of a history; users who joined stay."""
         learnt = self._learnt(history)
         joined = self.users.of(self.live) if self.users is not None and self.live else None
         return self.with_users(learnt if joined is None else learnt.joined_by(joined), self.live)
