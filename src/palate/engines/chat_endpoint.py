@@ -159,12 +159,9 @@ class EndpointLanguageModel(LanguageModel):
     def _samples(
         self, prompts: lm.Prompts, wanted: lm.Numbers, how: Sampling, least_tokens: int
     ) -> Replies:
-        yield from self.endpoint.draw(
-            [
-                SamplingRequest(_messages(prompt), tuple(which), how)
-                for prompt, which in zip(prompts, wanted, strict=True)
-            ]
-        )
+        both = zip(prompts, wanted, strict=True)
+        draws = [SamplingRequest(_messages(prompt), tuple(which), how) for prompt, which in both]
+        yield from self.endpoint.draw(draws)
 
     def _labels(self, reply: Reply, labels: Sequence[str]) -> Reply:
         if reply.failure is not None:

@@ -114,9 +114,7 @@ def user_keys_fn(scorer: Scorer | Judge, info: ScorerInfo, pairs: Dataset, seed:
 
     Raises `UsageError` for a scorer with a stranger's state that does not say whom it knows.
     """
-    if not info.needs_user:
-        return no_user_keys
-    state = getattr(scorer, "state", "own")
+    state = getattr(scorer, "state", "own") if info.needs_user else "prior"
     if state == "prior":
         return no_user_keys
     if state == "own":

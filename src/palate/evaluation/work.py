@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Self, TypeAlias, TypedDict
+from typing import Annotated, Self, TypeAlias, TypedDict
 
 from palate.benchmarks import Dataset
 from palate.contexts import build_context
@@ -15,11 +15,9 @@ from palate.evaluation.states import adapt_to
 from palate.execution import Shard
 from palate.records import Context, Judge, Progress, Scorer, ScorerInfo, Settings
 from palate.records.arguments import ObjectName, listed
-from palate.scorers import build_scorer
+from palate.scorers import Rater, build_scorer
 from palate.session import Session, Start, default_session
 
-Rater: TypeAlias = str | Scorer | Judge | Callable[..., Any]
-"""A spec, an object, or a function of (question, response, user)."""
 Raters: TypeAlias = Rater | Iterable[Rater]
 Contexts: TypeAlias = str | Context | Iterable[str | Context]
 

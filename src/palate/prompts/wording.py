@@ -153,9 +153,7 @@ def _check_source(kind: str, file: SpecFile) -> None:
 def _check_prompts(wording: Wording, file: SpecFile, reply: Slots) -> None:
     names, label = PROMPTS[wording.kind].variables.split(), PROMPTS[wording.kind].label
     texts = {name: _planted(name) for name in names}
-    parts = tuple(
-        Part(kind=kind, text=_planted(kind)) for kind in get_args(PartKind) if kind != "turn"
-    )
+    parts = tuple(Part(kind=kind, text=_planted(kind)) for kind in KINDS)
     for showing in (parts, parts[:1], ()) if "shown" in names else (parts,):
         slots = {**texts, **question_slots(texts.get("question", ""), showing), **reply}
         slots |= {"shown": bool(showing), "choices": False}
@@ -163,9 +161,7 @@ def _check_prompts(wording: Wording, file: SpecFile, reply: Slots) -> None:
         text = _flat(wording.messages(**slots)[0].content)
         needed = {texts[name]: f"`{name}`, {VARIABLES[name]}" for name in WHOLE if name in names}
         if "parts" in names:
-            needed |= {
-                part.text: f"a shown {part.kind} of the user (in `parts`)" for part in showing
-            }
+            needed |= {it.text: f"a shown {it.kind} of the user (in `parts`)" for it in showing}
         needed = {_flat(planted): what for planted, what in needed.items()}
         for planted, what in needed.items():
             if planted not in text:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     import torch
 
 Item = TypeVar("Item")
+Encode = Callable[[Slate], Sequence[Encoded]]
 PROMPT = 1024
 """More characters than the longest of palate's prompts adds around its texts."""
 FRAME = 64
@@ -99,11 +100,7 @@ class LocalText:
         return ScorerInfo.model_validate({**about, **more})
 
     def fit(
-        self,
-        slate: Slate,
-        encode: Callable[[Slate], Sequence[Encoded]],
-        reserve: int = 0,
-        dropped: int | None = None,
+        self, slate: Slate, encode: Encode, reserve: int = 0, dropped: int | None = None
     ) -> Prepared:
         """Cut the shown parts to the model's window, as `fit_slate` does."""
         return fit_slate(self.reader, slate, encode, reserve + self.written, dropped)
@@ -155,11 +152,7 @@ def trained_contexts(folder: Path) -> tuple[str, ...]:
 
 
 def fit_slate(
-    reader: Reader,
-    slate: Slate,
-    encode: Callable[[Slate], Sequence[Encoded]],
-    reserve: int = 0,
-    dropped: int | None = None,
+    reader: Reader, slate: Slate, encode: Encode, reserve: int = 0, dropped: int | None = None
 ) -> Prepared:
     """Cut the shown parts until the longest input that fits without them fits with them.
 

@@ -285,13 +285,9 @@ class ThirdUsers:
     def info(self) -> ScorerInfo:
         """What the numbers depend on: the model, the states, and whose are drawn."""
         info = self.personal.info
-        changed = {
-            "fingerprint": digest("third users", info.fingerprint, self.seed),
-            "log_odds": False,
-            "pairs_only": True,
-            "votes": True,
-        }
-        return info.model_copy(update=changed)
+        made = digest("third users", info.fingerprint, self.seed)
+        flags = {"log_odds": False, "pairs_only": True, "votes": True}
+        return info.model_copy(update={"fingerprint": made, **flags})
 
     def notes(self) -> tuple[str, ...]:
         """Say how large a state is, and how many vote."""
