@@ -235,11 +235,7 @@ class Session:
         return LocalLanguageModel(reader, partial(self.model_of, reader, "causal"))
 
     def of_loading(self, reader: Reader, head: str) -> tuple[str, ...]:
-        """Return how a model was read when it was last loaded, and the notes of its weights.
-
-        So a finished run, or one whose models live elsewhere, loads no model to say it. What was
-        never loaded has none.
-        """
+        """Return how a model was last loaded, and its weights' notes; nothing where it was not."""
         stored = self._read_modes.get(digest(_key(reader, head), *_versions())) or b""
         return tuple(stored.decode().splitlines())
 
@@ -263,10 +259,7 @@ def _key(reader: Reader, head: str) -> tuple[object, ...]:
 
 
 def default_session() -> Session:
-    """Return the session of whoever names none, made when it is first asked for.
-
-    Public functions take it, and nothing else does.
-    """
+    """Return the session of public functions whose caller names none, made at first use."""
     with _lock:
         return use(_default or Session())
 

@@ -151,10 +151,7 @@ class Spec(Record):
         return int(value)
 
     def file(self, name: str) -> SpecFile | None:
-        """Return the file that an option names, as FILE or FILE@HASH; None where it names none.
-
-        Raises `SpecError` for one that cannot be read, and for another content than HASH's.
-        """
+        """Return an option's FILE or FILE@HASH, if any; raises `SpecError` if unread or changed."""
         value = self.options.get(name)
         if value is None:
             return None
@@ -282,10 +279,7 @@ def load(group: str, kind: str) -> Any:
 
 
 def registered(group: str) -> dict[str, EntryPoint]:
-    """Return the entry points of a group (`palate.scorers`, `palate.contexts`, …) by name.
-
-    Two packages that claim one name are an error, not a race.
-    """
+    """Return a group's entry points by name; two packages that claim one name are an error."""
     changed = []  # the folders that packages are imported from: reading all of them takes 7 ms
     for folder in sys.path:
         with suppress(OSError):

@@ -159,12 +159,9 @@ class EndpointLanguageModel(LanguageModel):
     def _samples(
         self, prompts: lm.Prompts, wanted: lm.Numbers, how: Sampling, least_tokens: int
     ) -> Replies:
-        yield from self.endpoint.draw(
-            [
-                SamplingRequest(_messages(prompt), tuple(which), how)
-                for prompt, which in zip(prompts, wanted, strict=True)
-            ]
-        )
+        both = zip(prompts, wanted, strict=True)
+        draws = [SamplingRequest(_messages(prompt), tuple(which), how) for prompt, which in both]
+        yield from self.endpoint.draw(draws)
 
     def _labels(self, reply: Reply, labels: Sequence[str]) -> Reply:
         if reply.failure is not None:
@@ -239,10 +236,7 @@ class ChatEndpoint:
             raise
 
     def draw(self, draws: Sequence[SamplingRequest]) -> Iterator[tuple[int, int, Reply]]:
-        """Yield (position, number of the reply, reply) as they come, each once.
-
-        Raises `EndpointError` where going on is pointless, as `HttpClient.ask` does.
-        """
+        """Yield (position, the reply's number, reply), each once; raises as `HttpClient.ask`."""
         missing: dict[int, list[int]] = {k: list(draw.numbers) for k, draw in enumerate(draws)}
         for alone in (False, True):
             seeded = True

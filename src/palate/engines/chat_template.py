@@ -289,10 +289,7 @@ class ChatTemplate:
         return ids
 
     def continuation(self, messages: tuple[Message, ...], response: str) -> Encoded:
-        """Return prompt and response ids; a token across the seam belongs to the response.
-
-        The end of turn is left out.
-        """
+        """Return the ids of prompt and open response; a token across the seam is the latter's."""
         prompt = self.answer_text(messages)
         return self._encoded(prompt + self.safe(response), len(prompt))
 

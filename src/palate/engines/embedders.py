@@ -100,10 +100,7 @@ class Embedder:
         return next(self.embed_all([text]))
 
     def embed_all(self, texts: Iterable[str]) -> Iterator[Embedding]:
-        """Yield the embedding of each text, in order; on a CPU several are computed side by side.
-
-        Each is remembered while the latest `REMEMBERED` texts are.
-        """
+        """Yield each text's embedding, in order; those of the latest `REMEMBERED` texts stay."""
         rest = iter(texts)
         while some := list(islice(rest, AT_ONCE)):
             with self._lock:

@@ -56,11 +56,7 @@ def schema_of(**properties: Sequence[str | int] | None) -> Fields:
 
 
 class ExtraFields:
-    """What a spec adds to an endpoint's requests, once it is known what the server takes.
-
-    That is asked once and kept beside the server's notes, so that a run that goes on sends and says
-    the same.
-    """
+    """What a spec adds to requests; what the server takes is asked once, kept for later runs."""
 
     def __init__(self, spec: Spec, settings: HttpSettings, parts: ClientParts) -> None:
         self.settings = settings
@@ -77,10 +73,7 @@ class ExtraFields:
 
     @property
     def fields(self) -> Fields:
-        """What is sent.
-
-        Raises `EndpointError` where the server has no field for an effort, or does not answer.
-        """
+        """What is sent; raises `EndpointError` for no field of an effort, and for no answer."""
         fields = dict(self.body)
         if self.effort:
             fields |= REASONING[self._known("reasoning", self._reasoning)](self.effort)

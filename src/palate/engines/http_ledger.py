@@ -33,10 +33,7 @@ REPEATED = re.compile(r"\s+|([^\w\s])[\W_]+|(\w)\2{2,}")
 
 
 class Ledger:
-    """Sums over all endpoints of one session.
-
-    Each request first reserves the most it can cost; so what was spent never passes the cap.
-    """
+    """Sums over a session's endpoints; requests reserve what they may cost, so the cap holds."""
 
     def __init__(self, max_cost: float | None = None, documents: Documents | None = None) -> None:
         self.max_cost, self._documents = max_cost, documents
@@ -63,10 +60,7 @@ class Ledger:
         return float(self._spent)
 
     def note(self, place: str, kind: str, text: str = "") -> None:
-        """Store a note of a model at a place, so that a recalled run has the note too.
-
-        A session's first text holds; "" takes back what an earlier session noted.
-        """
+        """Store a model's note for recalled runs; a session's first holds, "" takes back others."""
         with self._lock:
             notes, holds = self.notes(place), (place, kind) in self._noted
             if text:

@@ -195,10 +195,7 @@ class ConcurrencyLimit:
             self._lowered_at = self._entered
 
     def timed_out(self, ticket: int) -> None:
-        """Lower the limit, unless a request that was let in later has its answer.
-
-        A reply that others overtake is long; where none does, the server is behind with all.
-        """
+        """Lower the limit, unless a later request has its answer: this reply is long, then."""
         if ticket > self._latest_answered:
             self.too_much(ticket)
 

@@ -163,11 +163,7 @@ def models_beside(model: str, body: bytes) -> str:
 
 
 class FirstRefusals:
-    """Counts the first refusals for one reason, until a request goes well.
-
-    What is refused for its own text is not counted. A client that is told to stop has sent no
-    more than `FIRST` requests and what was under way beside them.
-    """
+    """Counts first refusals for one reason, none of a text's own, until a request goes well."""
 
     def __init__(self) -> None:
         self.over = False

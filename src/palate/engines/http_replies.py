@@ -100,10 +100,7 @@ def first_choice(completion: Any) -> dict[str, Any]:
 
 
 def read_completion(completion: Any, most: int | None = None, limit: int = 0) -> list[Reply]:
-    """Read a chat completion's choices, at most so many, each of which might have `limit` tokens.
-
-    Raises `FailedReply` where the server failed in all of them.
-    """
+    """Read at most `most` choices of up to `limit` tokens; raises `FailedReply` if all failed."""
     choices = choices_of(completion)
     full = limit > 0 and _writes(completion, limit * len(choices))
     replies = _apart([_reply(choice, full) for choice in choices])[:most]
@@ -233,10 +230,7 @@ def _parts(content: Any) -> tuple[str, bool]:
 
 
 def read_vectors(reply: Any, count: int | None = None) -> list[NDArray[np.float32] | str]:
-    """Read embeddings in their order; in place of a vector the reason there is none.
-
-    Raises `FailedReply` where it is no list of so many.
-    """
+    """Read embeddings in order, or why one is none; raises `FailedReply` for no list of so many."""
     data = reply.get("data") if isinstance(reply, dict) else None
     if not (isinstance(data, list) and data and all(isinstance(row, dict) for row in data)):
         raise FailedReply("the reply has no data")
@@ -358,10 +352,7 @@ def _completion(chunks: list[Any]) -> dict[str, Any]:
 
 
 def _repeats(chunks: list[Any]) -> bool:
-    """Tell whether each piece holds the text until then, or the last one the whole text.
-
-    And whether a choice goes on behind its end: then pieces of several have one index.
-    """
+    """Tell whether pieces, or the last one, repeat the text, or a choice goes on behind its end."""
     texts: dict[Any, list[str]] = defaultdict(list)
     ended = set()
     for part in (part for chunk in chunks for part in chunk.get("choices") or ()):

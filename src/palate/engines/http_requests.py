@@ -90,11 +90,7 @@ class HttpSettings(Record):
 
 
 def read_endpoint(spec: Spec, model: str, options: Iterable[str], example: str) -> HttpSettings:
-    """Return where a spec's endpoint is and how it may be used.
-
-    `options` are those that its kind has beside the endpoint's own. Raises `SpecError` naming the
-    option that is missing, unknown or wrong.
-    """
+    """Return where an endpoint is and how it is used; raises `SpecError` naming a wrong option."""
     spec.only({*options, *SHARED})
     if "base_url" not in spec.options:
         raise SpecError(f"{spec}: an endpoint needs ?base_url={example}")
@@ -141,10 +137,7 @@ def canonical(spec: Spec) -> str:
 
 
 def read_key(name: str) -> str:
-    """Return the key in this environment variable, or "" if there is none.
-
-    Raises `UsageError`, without quoting it, for one that no header can hold.
-    """
+    """Return a variable's key, or ""; raises `UsageError`, unquoted, where no header holds it."""
     key = os.environ.get(name, "").strip()
     if not (key.isascii() and key.isprintable()):
         raise UsageError(f"${name} holds characters that no key has")

@@ -121,10 +121,7 @@ def draw(
 def generate(
     local: LocalModel, sequences: Sequence[Sequence[int]], max_tokens: int
 ) -> Iterator[tuple[int, str, bool]]:
-    """Yield (position, greedy continuation, whether it was cut off at `max_tokens`).
-
-    The model's own generation settings hold, such as a penalty on repetition.
-    """
+    """Yield (position, greedy continuation by the model's own settings, whether it was cut off)."""
     otherwise = "out of memory while writing a reply; use a smaller model or dtype"
     tree = local.read_mode.tree and local.read_mode.reach is None and len(sequences) > 1
     # One token of every sequence is left to read, so that there is a prediction to go on from.

@@ -62,10 +62,7 @@ class Wanted(NamedTuple):
 def read(
     local: LoadedModel, groups: Iterable[Group], reduce: Reduce, *, logits: bool = False
 ) -> Outputs:
-    """Yield (position of the group, what `reduce` makes of each sequence's wanted outputs).
-
-    Outputs are the last hidden states, or with `logits` what the model's own head makes of them.
-    """
+    """Yield (position of the group, `reduce` of each one's wanted hidden states, or `logits`)."""
     numbered, wanted = iter(enumerate(groups)), Wanted(local, reduce, logits)
     with local.turns.of():  # meanwhile nobody has set another number of threads
         side_by_side = workers(local.torch, local.device)
@@ -306,10 +303,7 @@ def within_memory(otherwise: str) -> Iterator[None]:
 
 
 def padded(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
-    """Yield batches of positions, longest first, each within the budget of padded tokens.
-
-    A sequence over the budget makes a batch of its own.
-    """
+    """Yield batches of positions, longest first, within the budget of padded tokens or alone."""
     batch: list[int] = []
     for k in sorted(range(len(lengths)), key=lambda k: (-lengths[k], k)):
         if batch and (len(batch) + 1) * lengths[batch[0]] > budget:

@@ -255,11 +255,7 @@ class Head:
         return concatenated(logs)
 
     def of_labels(self, labels: Sequence[int]) -> Reduce:
-        """Return what makes the logits of these labels, and behind them log Σ exp of all tokens'.
-
-        Labels are computed in float32 by themselves: in bfloat16 logits near 20 step by 0.125,
-        which makes ties.
-        """
+        """Return what makes labels' logits, in float32 against ties, and log Σ exp of all."""
         if not self.apart:
             return lambda outputs, following: self._with_total(
                 outputs[:, list(labels)].float(), outputs

@@ -84,10 +84,7 @@ class LocalModel(LoadedModel):
         return ValidIds.of(self.model, self.tokenizer, self.device)
 
     def read(self, groups: Iterable[Group], reduce: Reduce, *, logits: bool = False) -> Outputs:
-        """Yield (group, what `reduce` makes of the outputs wanted of each sequence).
-
-        These are the last hidden states, or with `logits` what the model's own head makes of them.
-        """
+        """Yield (group, what `reduce` makes of wanted last hidden states, or of `logits`)."""
         with self.in_use():
             yield from read(self, groups, reduce, logits=logits)
 
@@ -105,36 +102,24 @@ class LocalModel(LoadedModel):
     def log_probabilities(
         self, groups: Iterable[Sequence[tuple[Ids, int]]], width: int | None = None
     ) -> Outputs:
-        """Yield (group, for each (ids, start), log p of every token from `start` on), float32.
-
-        Where a `width` is given, the ids from there on are left out of the softmax.
-        """
+        """Yield (group, of each (ids, start) float32 log p from `start` on), by ids < `width`."""
         wanted = ([TokenSpan(i, s - 1, len(i) - 1) for i, s in group] for group in groups)
         return self._below_head(wanted, partial(self.head.log_probabilities, width=width))
 
     def label_logits(
         self, groups: Iterable[Sequence[Ids]], labels: Ids
     ) -> Iterator[tuple[int, list[LabelLogits]]]:
-        """Yield (group, for each sequence, the next-token logits of these label ids, their share).
-
-        Only differences between labels have a meaning: a language model's logits have no zero.
-        """
+        """Yield (group, each sequence's next-token logits of these labels, and their share)."""
         for k, of_group in self._below_head(last_tokens(groups), self.head.of_labels(labels)):
             yield k, [LabelLogits.of(logits[0].tolist()) for logits in of_group]
 
     def next_token_logits(self, sequences: Sequence[Ids]) -> torch.Tensor:
-        """Return the logits of every next token (sequences × vocabulary), float32, on the device.
-
-        Beginnings that the sequences share are read once.
-        """
+        """Return each sequence's next-token logits, float32; shared beginnings are read once."""
         groups = self._below_head(last_tokens([sequences]), self.head.logits)
         return concatenated(next(logits for _, logits in groups))
 
     def pooled(self, sequences: Sequence[Ids]) -> Iterator[tuple[int, torch.Tensor]]:
-        """Yield (position, the logits of the model's own head), for models that pool themselves.
-
-        Where a model's configuration names no pad token, its head may need batches of one.
-        """
+        """Yield (position, the own head's logits), one by one where no pad token is named."""
         token = None if self.read_mode.alone else pad_id(self)
         todo = dict(enumerate(sequences))
         with self.in_use():
@@ -172,10 +157,7 @@ def last_tokens(groups: Iterable[Sequence[Ids]]) -> Iterator[Group]:
 
 
 def find_read_mode(local: LoadedModel, attention: str | None, head: str = "causal") -> ReadMode:
-    """Return how this model is read, and leave its attention set for it.
-
-    Raises `ModelError` for a language model whose tokens see what follows them.
-    """
+    """Return how a model is read, attention set; raises `ModelError` for one that sees ahead."""
     if attention not in (None, "tree"):
         return ReadMode(False, f"attention={attention}")
     plain: list[Any] = []

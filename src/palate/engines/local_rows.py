@@ -25,14 +25,7 @@ if TYPE_CHECKING:
 def begin_rows(
     local: LocalModel, prompts: Sequence[Ids], room: int, *, logits: bool = False
 ) -> KVRows:
-    """Return rows that go on from prompts, of the kind that the model can read so far.
-
-    Args:
-        local: the model; it must stay loaded meanwhile (`in_use`).
-        prompts: token ids that each row goes on from.
-        room: tokens that a row may grow by.
-        logits: take the model's own logits as outputs.
-    """
+    """Return rows that go on from prompts by at most `room` tokens, while the model is `in_use`."""
     reach, longest = local.read_mode.reach, max(map(len, prompts))
     tree = local.read_mode.tree and (reach is None or longest + room <= reach)
     tree &= not local.regimes.crossed(local.reference, min(map(len, prompts)), longest + room)

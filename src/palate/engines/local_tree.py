@@ -109,10 +109,7 @@ def packs(roots: Iterable[Node], budget: int) -> Iterator[Pack]:
 
 
 def branches(roots: Iterable[Node], lanes: int) -> Iterator[tuple[Pack, list[Pack]]]:
-    """Yield, per tree, the pack of its root alone and its branches dealt to at most `lanes` packs.
-
-    Branches of one tree need nothing of each other: they can be read at the same time.
-    """
+    """Yield each tree's root as a pack, and its independent branches dealt to at most `lanes`."""
     for root in roots:
         builder = _Builder(root.size)
         builder.keep = builder.add(root, 0, len(root.tokens))

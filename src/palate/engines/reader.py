@@ -267,10 +267,7 @@ def id_count(tokenizer: Any, config: Any) -> int:
 
 
 def window_of(config: Any, tokenizer: Any, embeddings: Any = None) -> int | None:
-    """Return how many tokens a model can read, or None if it declares no limit.
-
-    `embeddings` is the model's table of positions, where the model is loaded.
-    """
+    """Return how many tokens a model can read, by `embeddings` too; None if it names no limit."""
     positions = getattr(config, "max_position_embeddings", None)
     padding = getattr(embeddings, "padding_idx", None)
     if positions is not None and padding is not None:

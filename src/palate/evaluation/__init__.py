@@ -44,13 +44,8 @@ from palate.evaluation.states import (
     with_shots,
     with_states,
 )
-from palate.evaluation.summary import (
-    concordance,
-    row_of,
-    summarise,
-    verdict_rows,
-)
-from palate.evaluation.work import Contexts, Rater, Raters, Work, WorkOptions, called
+from palate.evaluation.summary import concordance, row_of, summarise, verdict_rows
+from palate.evaluation.work import Contexts, Raters, Work, WorkOptions, called
 from palate.records import Progress
-from palate.scorers import spec_of
+from palate.scorers import Rater, spec_of
 from palate.session import Start

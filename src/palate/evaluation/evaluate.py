@@ -207,10 +207,7 @@ Again = tuple[Noise | None, Verdicts | None]
 
 
 def sampled(pairs: Dataset, n: int, seed: int) -> list[int]:
-    """Return at least n rows in their order, whole couples, drawn from hash(seed, id).
-
-    More rows hold fewer, and the order of the file changes nothing.
-    """
+    """Return n rows or more in order, whole couples, by hash(seed, id): more rows hold fewer."""
     ids = [row.id for row in pairs.rows]
     others = {a: b for couple in pairs.couples for a, b in (couple, couple[::-1])}
     units = {
@@ -306,17 +303,11 @@ JOURNAL = "undecided.journal.jsonl"
 
 def with_rows(job: BoundScorer, rows: tuple[PreferencePair, ...]) -> BoundScorer:
     """Return the same for undecided rows, beside those that a run evaluates."""
-    pairs = replace(
-        job.pairs,
-        rows=rows,
-        undecided=(),
-        mirrored=False,
-        everyone=(*job.pairs.everyone, *job.pairs.rows),
-    )
+    known = (*job.pairs.everyone, *job.pairs.rows)
+    pairs = replace(job.pairs, rows=rows, undecided=(), mirrored=False, everyone=known)
     seed, keys, draws = job.work.settings.seed, job.rows.user_keys, job.rows.state_draws
-    return replace(
-        job, pairs=pairs, rows=ContextRows(pairs, job.context, seed, keys, draws, NOBODY_LIVE)
-    )
+    shown = ContextRows(pairs, job.context, seed, keys, draws, NOBODY_LIVE)
+    return replace(job, pairs=pairs, rows=shown)
 
 
 def score_undecided(

@@ -293,10 +293,7 @@ def journal_in(folder: Path | None, name: str = JOURNAL) -> AbstractContextManag
 
 
 class Computation:
-    """One scorer over one set of rows, planned and ready to run.
-
-    `built_from` is the spec that a worker elsewhere builds the scorer from, where it can.
-    """
+    """One scorer over one set of rows, planned; workers elsewhere build it from `built_from`."""
 
     def __init__(
         self,
@@ -330,10 +327,7 @@ class Computation:
         *,
         check_memory: bool = False,
     ) -> list[Results]:
-        """Return each component's results; what journals under `root` hold is not computed anew.
-
-        With `check_memory` raises `ResourceError` before a model is loaded that does not fit.
-        """
+        """Return components' results, known by `root`; `check_memory` raises `ResourceError`."""
         work, runner = self.work, build_runner(self.work.session.engine)
         done, total = 0, len(self.rows) * len(self.components)
 

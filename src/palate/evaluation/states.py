@@ -9,13 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate.benchmarks import Dataset, EvaluatedVotes
-from palate.contexts.rows import (
-    ContextRows,
-    UserKeys,
-    UserKeysFn,
-    no_user_keys,
-    own_user_keys,
-)
+from palate.contexts.rows import ContextRows, UserKeys, UserKeysFn, no_user_keys, own_user_keys
 from palate.errors import BenchmarkError, UsageError
 from palate.records import (
     Choice,
@@ -66,12 +60,7 @@ class HasStates(Protocol):
 
 
 def adapt_to(scorer: Scorer | Judge, pairs: Dataset, spec: str) -> Scorer | Judge:
-    """Adapt a personal scorer to the earlier choices of the benchmark's users; others pass.
-
-    Raises:
-        UsageError: where there are no earlier choices.
-        BenchmarkError: where one of them is a pair that is evaluated.
-    """
+    """Adapt a personal scorer to earlier choices; raises as `need_choices` and `history_of` do."""
     if not isinstance(scorer, HasStates) or not scorer.wants_choices:
         return scorer
     need_choices(scorer, pairs, spec)
@@ -81,10 +70,7 @@ def adapt_to(scorer: Scorer | Judge, pairs: Dataset, spec: str) -> Scorer | Judg
 def with_states_of(
     scorer: Scorer | Judge, other: Scorer | Judge, pairs: Dataset, spec: str
 ) -> Scorer | Judge:
-    """Return a scorer with the states of another of the same spec; others pass.
-
-    One without `like` learns its states anew.
-    """
+    """Return a scorer with the states of another; one without `like` learns anew, others pass."""
     like = getattr(scorer, "like", None)
     return adapt_to(scorer, pairs, spec) if like is None else cast(Scorer | Judge, like(other))
 
@@ -128,9 +114,7 @@ def user_keys_fn(scorer: Scorer | Judge, info: ScorerInfo, pairs: Dataset, seed:
 
     Raises `UsageError` for a scorer with a stranger's state that does not say whom it knows.
     """
-    if not info.needs_user:
-        return no_user_keys
-    state = getattr(scorer, "state", "own")
+    state = getattr(scorer, "state", "own") if info.needs_user else "prior"
     if state == "prior":
         return no_user_keys
     if state == "own":

@@ -54,10 +54,7 @@ def verdict_rows(
 
 
 def undecided_rows(job: BoundScorer, passes: Sequence[Results]) -> Iterator[VerdictRow]:
-    """Yield the ratings and scores of each undecided pair: without a verdict, for none is right.
-
-    Without scores where `passes` is empty.
-    """
+    """Yield undecided pairs without a verdict: their ratings, and scores where there are passes."""
     for at in range(len(job.rows.questions)):
         scores = _judged(job, at, passes, at)[1] if passes else None
         verdict = Verdict(outcome=Outcome.UNSCORED, reason="undecided")
@@ -126,10 +123,7 @@ def _judged(
 
 
 def members_of(job: BoundScorer, passes: Sequence[Results]) -> Members | None:
-    """Return what a summary tells of the scorer's members; None where a file names none.
-
-    Accuracies are those of the members' runs; their agreement is α, as of a study's raters.
-    """
+    """Return each member as a run of its own would, and their α; None where a file names none."""
     if not isinstance(job.scorer, Company):
         return None
     members = job.scorer.members

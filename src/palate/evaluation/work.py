@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Self, TypeAlias, TypedDict
+from typing import Annotated, Self, TypeAlias, TypedDict
 
 from palate.benchmarks import Dataset
 from palate.contexts import build_context
@@ -15,11 +15,9 @@ from palate.evaluation.states import adapt_to
 from palate.execution import Shard
 from palate.records import Context, Judge, Progress, Scorer, ScorerInfo, Settings
 from palate.records.arguments import ObjectName, listed
-from palate.scorers import build_scorer
+from palate.scorers import Rater, build_scorer
 from palate.session import Session, Start, default_session
 
-Rater: TypeAlias = str | Scorer | Judge | Callable[..., Any]
-"""A spec, an object, or a function of (question, response, user)."""
 Raters: TypeAlias = Rater | Iterable[Rater]
 Contexts: TypeAlias = str | Context | Iterable[str | Context]
 
@@ -145,10 +143,7 @@ class Work:
         return list(names)
 
     def scorer(self, scorer: str | Scorer | Judge) -> Scorer | Judge:
-        """Return what a spec or a name stands for; an object is what it is.
-
-        Raises `UsageError` for one without `info` where results are kept.
-        """
+        """Return what a name stands for; raises `UsageError` for no `info` of kept results."""
         if not isinstance(scorer, str):
             return scorer
         if scorer not in self._scorers:
@@ -173,10 +168,7 @@ class Work:
         return build_context(context, self.session, self.settings)
 
     def adapted(self, scorer: str | Scorer | Judge, pairs: Dataset, spec: str) -> Scorer | Judge:
-        """Return a scorer that knows the earlier choices of a benchmark's users.
-
-        Raises what `adapt_to` does.
-        """
+        """Return a scorer that knows a benchmark's earlier choices; raises as `adapt_to` does."""
         built = self.scorer(scorer)
         if not isinstance(scorer, str):
             return adapt_to(built, pairs, spec)

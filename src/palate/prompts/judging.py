@@ -31,10 +31,7 @@ class Unreadable(ValueError):
 def pair_prompt(
     slate: Slate, first: int, second: int, form: Form, wording: Wording = WORDS["judge"]
 ) -> Messages:
-    """Return the pairwise prompt with these two candidates as A and B.
-
-    Raises `UsageError` for a slate with one candidate.
-    """
+    """Return the prompt with these two as A and B; raises `UsageError` for one candidate alone."""
     slate.need_two()
     two = {"first": slate.candidates[first], "second": slate.candidates[second]}
     return wording.messages(**_slate_slots(slate), **two, form=form)

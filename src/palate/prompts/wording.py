@@ -112,10 +112,7 @@ class Wording:
         return prompt_hash(*names, **{names[0]: self.source})
 
     def messages(self, **slots: object) -> Messages:
-        """Return the prompt as the one message of a user.
-
-        Raises `SpecError` where a file fails on these texts.
-        """
+        """Return the prompt as a user's one message; raises `SpecError` where the file fails."""
         try:
             text = compiled(self.source).render(slots).strip()
         except Exception as error:
@@ -130,10 +127,7 @@ WORDS = {kind: Wording(kind) for kind in PROMPTS}
 
 
 def described(kind: str) -> str:
-    """Return a shipped template below a comment of its variables: a file to start from.
-
-    Raises `UsageError` for a kind that has none.
-    """
+    """Return a shipped template below its variables; raises `UsageError` for a kind without one."""
     if kind not in PROMPTS:
         raise UsageError(f"--template {kind}: no such prompt; it is one of {', '.join(PROMPTS)}")
     lines = [f"    {name:<9}  {VARIABLES[name]}" for name in PROMPTS[kind].variables.split()]
@@ -159,9 +153,7 @@ def _check_source(kind: str, file: SpecFile) -> None:
 def _check_prompts(wording: Wording, file: SpecFile, reply: Slots) -> None:
     names, label = PROMPTS[wording.kind].variables.split(), PROMPTS[wording.kind].label
     texts = {name: _planted(name) for name in names}
-    parts = tuple(
-        Part(kind=kind, text=_planted(kind)) for kind in get_args(PartKind) if kind != "turn"
-    )
+    parts = tuple(Part(kind=kind, text=_planted(kind)) for kind in KINDS)
     for showing in (parts, parts[:1], ()) if "shown" in names else (parts,):
         slots = {**texts, **question_slots(texts.get("question", ""), showing), **reply}
         slots |= {"shown": bool(showing), "choices": False}
@@ -169,9 +161,7 @@ def _check_prompts(wording: Wording, file: SpecFile, reply: Slots) -> None:
         text = _flat(wording.messages(**slots)[0].content)
         needed = {texts[name]: f"`{name}`, {VARIABLES[name]}" for name in WHOLE if name in names}
         if "parts" in names:
-            needed |= {
-                part.text: f"a shown {part.kind} of the user (in `parts`)" for part in showing
-            }
+            needed |= {it.text: f"a shown {it.kind} of the user (in `parts`)" for it in showing}
         needed = {_flat(planted): what for planted, what in needed.items()}
         for planted, what in needed.items():
             if planted not in text:

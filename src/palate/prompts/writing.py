@@ -62,10 +62,7 @@ def writer_prompt(
     words: tuple[int, int],
     against: bool = False,
 ) -> Messages:
-    """Return what is asked for an answer of so many words that follows these aspects.
-
-    With `against` it goes against them; no more than a line of the prompt is then another.
-    """
+    """Return what is asked for an answer that follows these aspects, or goes `against` them."""
     listed, (low, high) = [" ".join(title.split()) for title in titles], words
     slots = {"titles": listed, "low": low, "high": high, "against": against}
     return user_message("writer.jinja", about=about(question, tuple(parts)), **slots)

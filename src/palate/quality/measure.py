@@ -27,10 +27,7 @@ Ratings = Iterator[tuple[int, "QualityScore"]]
 
 
 class QuestionResponse(NamedTuple):
-    """A response to the question of a row; the row's gold may be read, for this is no scorer.
-
-    A pair's `chosen` and `rejected` play no part.
-    """
+    """A response to a row's question; the row's gold may be read, `chosen` and `rejected` not."""
 
     question: Question
     response: str
@@ -80,10 +77,7 @@ class QualityMetric(Protocol):
         """Raise `BenchmarkError` where rows lack what is needed, saying which and how many."""
 
     def rate(self, items: Sequence[QuestionResponse]) -> Iterator[tuple[int, QualityScore]]:
-        """Yield (position in the call, rating) as they come, each position once.
-
-        Rows are checked first, as by `check`.
-        """
+        """Yield (position in the call, rating), each once; rows are checked first, by `check`."""
 
 
 def require(
@@ -134,11 +128,7 @@ def rows_of(items: Sequence[QuestionResponse]) -> list[Question]:
 
 
 class QualityMetricBase(ABC):
-    """What palate's own measures share; most read a rubric.
-
-    Subclasses give `_read`, what of an item a rating depends on, and `_rated`, the ratings of items
-    that all read differently.
-    """
+    """What palate's measures share; a subclass says what is `_read`, and how that is `_rated`."""
 
     needs: tuple[Need, ...] = ("aspects",)
     surrogate = False

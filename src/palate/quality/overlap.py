@@ -169,10 +169,7 @@ class BertScore(AgainstReference):
         return bool(self._frame and self._ids(reference))
 
     def value(self, response: str, reference: str) -> float:
-        """Return F1; 0 for a response without a token.
-
-        Raises `ModelError` where the model is no encoder that is read like BERT.
-        """
+        """Return F1, 0 without a token; raises `ModelError` for a model not read like BERT."""
         ours, theirs = self._tokens(response), self._latest_tokens(reference)
         if not (len(ours) and len(theirs)):
             return 0.0

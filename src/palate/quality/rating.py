@@ -137,10 +137,7 @@ def usable_qualities(
     *,
     contrast: bool,
 ) -> list[QualityMetric]:
-    """Return each measure once, built where it is a spec.
-
-    Raises as `build_quality`, `check_mirrored` and the measures' `check` of these rows.
-    """
+    """Return each measure once, built; raises as `build_quality`, `check_mirrored` and `check`."""
     named = {spec if isinstance(spec, str) else id(spec): spec for spec in listed(given)}
     measures = [build_quality(measure, work.session, work.settings) for measure in named.values()]
     if contrast:

@@ -92,10 +92,7 @@ def _finding(picked: list[Selection], names: ShortNames, place: int, k: int) -> 
 
 
 def _told(ks: tuple[int, ...], picked: list[Selection]) -> int:
-    """Return which k's gain is told: the largest without reserve, else the smallest above 1.
-
-    At k = 1 nothing is picked, so it is told only where there is no other.
-    """
+    """Return whose gain is told: the largest k without reserve, else the smallest above 1, or 1."""
     above = [at for at, k in enumerate(ks) if k > 1]
     there = [one.curve.points for one in picked if one.curve.n_questions]
     reliable = [at for at in above if all(points[at].reliable for points in there)]
@@ -219,10 +216,7 @@ def unscored_notes(reasons: Mapping[str, int], scorer: str, context: str) -> lis
 
 
 def best_of_lines(ax: Any, selections: Sequence[tuple[str, Selection]]) -> None:
-    """Draw quality of the best of k against k; hollow where k is over half of the samples.
-
-    A triangle is where picking stops helping, as far as the fitted sizes show it.
-    """
+    """Draw quality by k, hollow over half of the samples; a triangle is where help ends."""
     curve = selections[0][1].curve
     level, ks = curve.random.value, [point.k for point in curve.points]
     for k, (name, selection) in enumerate(selections):

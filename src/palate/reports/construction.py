@@ -110,11 +110,8 @@ def _sights(summary: AuditSummary) -> Iterator[Table]:
         share = with_interval(each.won / each.n if each.n else None, each.low, each.high)
         won = Number(f"{each.won:,} of {each.n:,}", each.won)
         rows.append([each.filter, each.other, won, share, each.finding])
-    notes = [
-        f"{name}: {spec}."
-        for name, spec in (("blind", summary.blind), ("gap", summary.adherence))
-        if spec
-    ]
+    filters = ("blind", summary.blind), ("gap", summary.adherence)
+    notes = [f"{name}: {spec}." for name, spec in filters if spec]
     notes.append("Ties are lost. shown: the lower end of the 95 % Wilson interval is above ½.")
     columns = ["filter", "prefers the right text to", "won", "share [95 %]", "finding"]
     if rows:

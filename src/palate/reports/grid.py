@@ -265,10 +265,7 @@ def member_tables(benchmark: str, runs: Sequence[Run]) -> Iterator[Table]:
 
 
 def comparison_tables(comparison: Comparison, *, details: bool = True) -> list[Table]:
-    """Return, per benchmark and context, the ranking and the paired tests.
-
-    Without `details` the tests are those of the best scorer alone.
-    """
+    """Return, per benchmark and context, ranking and paired tests: all, or the best scorer's."""
     groups = [group for group in comparison.groups if len(group.runs) > 1]
     short = short_names(run.summary.scorer for group in groups for run in group.runs)
     ranked = [run for run in comparison.runs if run.summary.scorer in short]

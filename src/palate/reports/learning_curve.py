@@ -69,11 +69,8 @@ def _table(title: str, curve: LearningCurve, name: str, notes: list[str]) -> Tab
 
 
 def _left_out(curve: LearningCurve) -> list[str]:
-    users = {
-        one.shots: one.n_users
-        for one in curve.points
-        if one.group == "all" and one.shots not in (None, "all")
-    }
+    everybody = [point for point in curve.points if point.group == "all"]
+    users = {it.shots: it.n_users for it in everybody if it.shots not in (None, "all")}
     most = max(users.values(), default=0)
     notes = [f"{n:,} users have {shots} choices." for shots, n in users.items() if n < most]
     summary = curve.summary
@@ -102,11 +99,7 @@ def parts(result: LearningCurve, names: Names, number: int) -> Iterator[object]:
         MIRRORED: "Accuracy on mirrored couples",
         RESIDUAL: "Residual accuracy on mirrored couples",
     }
-    baselines = {
-        names.public(point.model): point.accuracy.value
-        for point in everybody
-        if point.shots is None
-    }
+    baselines = {names.public(it.model): it.accuracy.value for it in everybody if it.shots is None}
     for metric, title in metrics.items():
         lines: dict[str, list[tuple[int, Estimate]]] = {}
         for point in everybody:

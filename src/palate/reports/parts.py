@@ -100,10 +100,7 @@ def check_picture(file: Path | None) -> Path | None:
 
 
 def panels(rows: int, columns: int, size: tuple[float, float], **more: Any) -> tuple[Any, Any]:
-    """Return a figure and its axes (rows × columns); `size` is of one panel, in inches.
-
-    Raises `UsageError` without matplotlib.
-    """
+    """Return a figure and axes, each this size in inches; raises `UsageError` for no matplotlib."""
     with needing("--plot needs", "plot"):
         from matplotlib.figure import Figure
     figure = Figure(figsize=(size[0] * columns, size[1] * rows), layout="constrained")
@@ -114,10 +111,7 @@ def panels(rows: int, columns: int, size: tuple[float, float], **more: Any) -> t
 
 
 def save(figure: Any, file: Path) -> None:
-    """Write a picture, the same bytes each time, and make its folder where there is none.
-
-    Raises `UsageError` where it cannot be written.
-    """
+    """Write a picture in its folder, always the same bytes; raises `UsageError` if it cannot."""
     undated = {"Date": None} if file.suffix == ".svg" else None
     try:
         with whole_file(file) as stream:
@@ -162,10 +156,7 @@ OWN_LOOK: dict[RcKeyType, Any] = {
 
 @contextmanager
 def look() -> Iterator[None]:
-    """Draw with palate's look alone, whatever the reader's own settings of matplotlib are.
-
-    Raises `UsageError` without matplotlib.
-    """
+    """Draw with palate's look, not the reader's settings; raises `UsageError` for no matplotlib."""
     with needing("palate report needs", "plot"):
         import matplotlib as mpl
         from matplotlib import style
@@ -233,10 +224,7 @@ def inline(picture: Picture) -> Markup:
 
 
 def save_drawing(picture: Picture, folder: Path) -> list[Path]:
-    """Write the picture as SVG and PDF, the same bytes each time.
-
-    Raises `UsageError` where it cannot be written, or would replace what is not palate's.
-    """
+    """Write SVG and PDF, always the same bytes; raises `UsageError` where it cannot or may not."""
     files = [folder / f"{picture.name}.{ending}" for ending in ("svg", "pdf")]
     for file in files:
         with writing(file, UsageError):

@@ -76,17 +76,13 @@ def _moved(result: PolicyTrainingResult) -> Iterator[_Moved]:
     first, last = evaluations[0], evaluations[-1]
 
     def of(
-        name: str,
-        gain: Estimate,
-        values: Doubles,
-        *reasons: Mapping[str, int],
-        contrast: bool = False,
+        name: str, gain: Estimate, values: Doubles, *lost: Mapping[str, int], contrast: bool = False
     ) -> _Moved:
         ends = values[:, 0], values[:, -1]
         units = result.figures.units(ends[1] - ends[0], result.mirrors if contrast else None)
         known = [units.values(end) for end in ends]
         before, after = (plain(float(end.mean()) if end.size else None) for end in known)
-        return _Moved(name, gain, gain.p, (before, after), known[0].size, reasons)
+        return _Moved(name, gain, gain.p, (before, after), known[0].size, lost)
 
     yield of("reward", gain.reward, result.rewards, first.unscored, last.unscored)
     if gain.stranger_reward is not None and result.stranger_rewards is not None:
@@ -104,11 +100,8 @@ def _moved(result: PolicyTrainingResult) -> Iterator[_Moved]:
 
 
 def _gains(result: PolicyTrainingResult) -> Table:
-    summary, reward, last = (
-        result.summary,
-        result.summary.trained_on,
-        result.summary.evaluations[-1],
-    )
+    summary = result.summary
+    reward, last = summary.trained_on, summary.evaluations[-1]
     moved, names = [*_moved(result)], short_names([reward.scorer])
     title = (
         f"{summary.benchmark}: {summary.policy} after {last.update:,} updates of "

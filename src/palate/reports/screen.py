@@ -235,9 +235,8 @@ def _rules(findings: Sequence[Finding]) -> Iterator[str]:
         why = f"in {one_side:,} of {of:,} both orders pick the side, not the answer."
         rules["all ties"] = f"{rules['all ties'][:-1]}: {why}"
     if rules:
-        yield "   ".join(
-            rule.replace(" ", "\u00a0") for rule in rules.values()
-        )  # each in one piece
+        # Each in one piece.
+        yield "   ".join(rule.replace(" ", "\u00a0") for rule in rules.values())
     if any(finding.of_state for finding in findings):
         yield "state: what a personal model knows of nobody (nothing), the user or a stranger."
 

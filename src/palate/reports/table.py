@@ -68,10 +68,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Table:
-    """Cells as text, numbers as `Number`; `notes` stand below.
-
-    Without columns it is a line: title and notes.
-    """
+    """Cells as text, numbers as `Number`, notes below; without columns a line: title and notes."""
 
     title: str
     columns: Sequence[str] = ()

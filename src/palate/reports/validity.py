@@ -166,10 +166,7 @@ def parts(result: Validity, names: Names, number: int) -> Iterator[object]:
 
 
 def validity_dots(ax: Any, names: Sequence[str], coefficients: Coefficients, quality: str) -> None:
-    """Draw each scorer's downstream quality against its value on the benchmark.
-
-    Names stand beside the dots where a legend could not tell so many apart.
-    """
+    """Draw downstream quality against the benchmark's value, with names beside many dots."""
     annotated = len(names) > len(MARKERS)
     for k, (name, each) in enumerate(zip(names, coefficients.scorers, strict=True)):
         place = each.metric_value, each.downstream_value

@@ -55,10 +55,7 @@ def few_users(findings: Sequence[Finding]) -> str:
 
 
 def power(findings: Sequence[Finding], names: Mapping[str, str]) -> str:
-    """Return how many units a gain of 0.05 needs; empty where every gain is shown or exact.
-
-    n units find the effect ``mde(n)`` with 80 % power, so 0.05 needs ``n (mde(n) / 0.05)²``.
-    """
+    """Return how many units show 0.05, n (mde(n) / 0.05)²; empty if gains are shown or exact."""
     needed: dict[str, int] = {}
     like_these = "pairs like these"
     for finding in findings:
@@ -81,10 +78,7 @@ def power(findings: Sequence[Finding], names: Mapping[str, str]) -> str:
 
 
 def next_step(grid: Grid, findings: Sequence[Finding], root: Path | None, *, hint: bool) -> str:
-    """Return the command that a reader of this screen is likely to want.
-
-    Nothing where a scorer scored nothing: the reason that stands above comes first.
-    """
+    """Return the command that a reader likely wants; none where a scorer scored nothing."""
     if grid.all_unscored:
         return ""
     if all(f.baseline for f in findings):

@@ -77,10 +77,7 @@ class Journal:
 
 
 def located_lines(path: Path) -> Iterator[tuple[int, Line]]:
-    """Yield (byte offset, line) of every whole batch; what follows the last one is left out.
-
-    Raises `RunError` for a bad line.
-    """
+    """Yield (byte offset, line) of all whole batches; raises `RunError` for a bad line."""
     if not path.is_file():
         return
     end = whole_bytes(path)
@@ -118,10 +115,7 @@ def _line(raw: bytes, where: str) -> Line:
 
 
 def lock(file: BinaryIO, folder: Path, *, wait: bool = False) -> None:
-    """Lock an open file until it is closed; where another process has it, wait or close it.
-
-    Raises `RunError`, naming the folder that is written, where it may not wait.
-    """
+    """Lock a file until it is closed; a taken one is waited for, or closed with a `RunError`."""
     try:
         flock(file, wait=wait)
     except OSError as error:

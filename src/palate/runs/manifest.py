@@ -105,10 +105,7 @@ class Manifest(Record):
             write_json(folder / MANIFEST, written.model_dump(mode="json", by_alias=True))
 
     def renew(self, root: Path) -> Path:
-        """Write the manifest of a result that is made in one go; return the result's folder.
-
-        One of other inputs goes.
-        """
+        """Write a manifest at one go, where that of other inputs goes; return the folder."""
         folder = self.folder(root)
         if (folder / MANIFEST).is_file():
             both = (self, read_manifest(folder))
@@ -121,10 +118,7 @@ class Manifest(Record):
 
 
 def read_manifest(folder: Path) -> Manifest:
-    """Read what a folder holds.
-
-    Raises `RunError` where that is no result of palate's, or one of an older or newer format.
-    """
+    """Read what a folder holds; raises `RunError` for no result, or one of another format."""
     document = _document(folder)
     if is_foreign(folder):
         raise RunError(f"{folder}: no result of palate's (manifest.json names no identity)")

@@ -208,10 +208,7 @@ def as_document(kind: str, content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_content(folder: Path, kind: str, record: type[R]) -> R:
-    """Return the content of a result's `summary.json` as a record.
-
-    Raises `RunError` where the folder holds another kind, or the work is not finished.
-    """
+    """Return a `summary.json` as a record; raises `RunError` for another kind, or unfinished."""
     there = read_manifest(folder).kind
     if there != kind:
         raise RunError(f"{folder}: holds {there!r}; expected {kind!r}")

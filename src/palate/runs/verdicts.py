@@ -146,11 +146,7 @@ class Verdicts:
 
     @property
     def votes(self) -> NDArray[np.float64]:
-        """What each row's verdict follows from, NaN where there is none.
-
-        Two columns, the margins of both orders, where a judge saw both; else one, the margin, or
-        what a share lies above ½.
-        """
+        """What verdicts follow from, or NaN: two orders' margins, one margin, or share − ½."""
         if (self._n_orders == 2).any():
             two = (self._n_orders == 2)[:, None]
             return np.asarray(np.where(two, self._orders[:, :2], np.nan))

@@ -3,6 +3,7 @@
 from palate.scorers.baselines import is_baseline
 from palate.scorers.from_spec import (
     GROUP,
+    Rater,
     ScorerInContext,
     build_scorer,
     draws_of,

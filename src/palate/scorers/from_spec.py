@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from inspect import signature
 from numbers import Real
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeAlias
 
 from palate.contexts import NOTHING, of_stranger, shows, strangers_of
 from palate.errors import SpecError, UsageError
@@ -19,13 +19,11 @@ from palate.specs import Spec, equal_but_draws, load
 
 GROUP = "palate.scorers"
 FORM = "f(question, response, user)"
+Rater: TypeAlias = str | Scorer | Judge | Callable[..., Any]
+"""A spec, an object, or a function of (question, response, user)."""
 
 
-def build_scorer(
-    spec: str | Scorer | Judge | Callable[..., Any],
-    session: Session,
-    settings: Settings | None = None,
-) -> Scorer | Judge:
+def build_scorer(spec: Rater, session: Session, settings: Settings | None = None) -> Scorer | Judge:
     """Build what a spec names, palate's own or an installed package's; an object is what it is.
 
     What is registered under `palate.scorers` is called with (spec, session, settings). A function

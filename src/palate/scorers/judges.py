@@ -204,10 +204,7 @@ def _scale(spec: Spec) -> tuple[int, int]:
 
 
 class ModelAnswers:
-    """A language model that is to choose one of a few values, and how its choice is read.
-
-    `label` names the choice, a verdict or a rating; `options` are those of its caller alone.
-    """
+    """A model that chooses one of a few `values`, called by `label`, and how a choice is read."""
 
     def __init__(
         self,
@@ -240,10 +237,7 @@ class ModelAnswers:
         return label_line(answer.text, self.label) if self.verdict == "json" else answer.text
 
     def rating(self, answer: Reply, low: int, high: int) -> float:
-        """Return the rating that was written, or its mean under the digits' probabilities.
-
-        Raises `Unreadable` with the reason where there is none.
-        """
+        """Return the rating that was written, or its mean by the digits; raises `Unreadable`."""
         if answer.failure is not None:
             raise Unreadable(answer.failure)
         if answer.labels is None:
@@ -299,10 +293,7 @@ class ModelAnswers:
         return self.model.text(messages, labels=bool(self.labels))
 
     def of(self, groups: Sequence[Group]) -> Iterator[tuple[int, Sequence[Reply]]]:
-        """Yield (position, the group's replies) as they come; each with text, labels or failure.
-
-        A text that was cut off is asked for once more, with more room, when all are there.
-        """
+        """Yield (position, the group's replies); one cut off is asked again, with more room."""
         waiting: dict[int, Group] = {}
         replies: dict[int, dict[int, Reply]] = {}
         cut_off: dict[tuple[int, int], None] = {}

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     import torch
 
 Item = TypeVar("Item")
+Encode = Callable[[Slate], Sequence[Encoded]]
 PROMPT = 1024
 """More characters than the longest of palate's prompts adds around its texts."""
 FRAME = 64
@@ -40,10 +41,7 @@ FRAME = 64
 
 
 class LocalText:
-    """A local model and its chat template, loaded at the first use.
-
-    With `reads_as` it reads the token ids of that model, which it is compared with.
-    """
+    """A local model and its template, loaded at first use; it reads the ids of `reads_as`."""
 
     width: int | None = None
     """How many ids the softmax is over, where that is fewer than the model has."""
@@ -102,11 +100,7 @@ class LocalText:
         return ScorerInfo.model_validate({**about, **more})
 
     def fit(
-        self,
-        slate: Slate,
-        encode: Callable[[Slate], Sequence[Encoded]],
-        reserve: int = 0,
-        dropped: int | None = None,
+        self, slate: Slate, encode: Encode, reserve: int = 0, dropped: int | None = None
     ) -> Prepared:
         """Cut the shown parts to the model's window, as `fit_slate` does."""
         return fit_slate(self.reader, slate, encode, reserve + self.written, dropped)
@@ -158,11 +152,7 @@ def trained_contexts(folder: Path) -> tuple[str, ...]:
 
 
 def fit_slate(
-    reader: Reader,
-    slate: Slate,
-    encode: Callable[[Slate], Sequence[Encoded]],
-    reserve: int = 0,
-    dropped: int | None = None,
+    reader: Reader, slate: Slate, encode: Encode, reserve: int = 0, dropped: int | None = None
 ) -> Prepared:
     """Cut the shown parts until the longest input that fits without them fits with them.
 

@@ -56,10 +56,7 @@ class NamedMember(NamedTuple):
 
 
 class Company(ABC):
-    """The members of a file, and what they have in common; panels and mixes are made of it.
-
-    Every computation of a member is one of the whole, so members and whole share what is cached.
-    """
+    """The members of a panel's or mix's file; each shares what is cached with the whole."""
 
     judges: ClassVar[bool]
     """Whether members are judges, or scorers."""

@@ -88,10 +88,7 @@ class Personal(StatefulScorer[UserStates]):
             self.users = UserStates.load(self.wanted.users, self.trained.fingerprint)
 
     def adapted(self, history: Mapping[str, Sequence[Choice]]) -> Personal:
-        """Return this scorer with a state for each user (id → their earlier choices).
-
-        Users who joined stay.
-        """
+        """Return this scorer with a state for each user of a history; users who joined stay."""
         learnt = self._learnt(history)
         joined = self.users.of(self.live) if self.users is not None and self.live else None
         return self.with_users(learnt if joined is None else learnt.joined_by(joined), self.live)
@@ -288,13 +285,9 @@ class ThirdUsers:
     def info(self) -> ScorerInfo:
         """What the numbers depend on: the model, the states, and whose are drawn."""
         info = self.personal.info
-        changed = {
-            "fingerprint": digest("third users", info.fingerprint, self.seed),
-            "log_odds": False,
-            "pairs_only": True,
-            "votes": True,
-        }
-        return info.model_copy(update=changed)
+        made = digest("third users", info.fingerprint, self.seed)
+        flags = {"log_odds": False, "pairs_only": True, "votes": True}
+        return info.model_copy(update={"fingerprint": made, **flags})
 
     def notes(self) -> tuple[str, ...]:
         """Say how large a state is, and how many vote."""

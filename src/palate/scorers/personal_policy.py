@@ -134,10 +134,7 @@ class UserLikelihood(Autoregressive):
 
 
 class ReferencePolicy(Autoregressive):
-    """The reference's Σ log π_ref(y | x): no user in it, so all users share its numbers.
-
-    It reads the tokens of the policy that it is compared with.
-    """
+    """The reference's Σ log π_ref(y | x) of the policy's tokens, which all users share."""
 
     def __init__(
         self, reference: Reference, session: Session, settings: Settings, policy: LocalText
@@ -204,11 +201,7 @@ class PersonalPolicyScorer(StatefulScorer[Users], ScaledDifference):
         return self.policy.trained_on
 
     def token_rewards(self, slate: Slate) -> list[tuple[float, ...]]:
-        """Return the reward of each token of each candidate; a candidate's sum to its score.
-
-        Both models split a response into the same tokens. Raises `DataError` where one is longer
-        than a window.
-        """
+        """Return each token's reward, whose sum is the score; raises `DataError` past a window."""
         read = self.prepare(slate).slate
         personal, plain = (tokens_of(model, model.prepare(read).slate) for model in self.models)
         return [
@@ -259,10 +252,7 @@ class PersonalPolicyScorer(StatefulScorer[Users], ScaledDifference):
 
 
 def tokens_of(model: Autoregressive, slate: Slate) -> list[torch.Tensor]:
-    """Return log p of each token of each candidate, end of turn included.
-
-    Raises `DataError` for a conversation that is too long.
-    """
+    """Return log p of each candidate's tokens and end; raises `DataError` where it is too long."""
     encoded = model.encoded(slate)
     local = model.local.model
     longest = max(len(ids) for ids, _ in encoded)

@@ -149,10 +149,7 @@ class StatefulDecodedPolicy(DecodedPolicy, StatefulPolicy):
 
 
 class Decoder:
-    """What all weights of one method share: the models' readings of a slate, each done once.
-
-    What came of a slate is stored in the store, by itself, so that another weight's pass reads it.
-    """
+    """What weights of one method share: the models' readings of a slate, each done once."""
 
     def __init__(
         self, policy: PolicyLikelihood, guide: Scorer, spec: Spec, weights: Sequence[float]

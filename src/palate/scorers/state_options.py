@@ -46,10 +46,7 @@ class StateOptions(NamedTuple):
 
     @classmethod
     def of(cls, spec: Spec) -> StateOptions:
-        """Read a spec's options; raises `UsageError` for shots of a file of states.
-
-        Raises `SpecError` for draws without a stranger, and for more than 256.
-        """
+        """Read a spec's options; raises `UsageError` for shots of a file, `SpecError` for draws."""
         file = spec.options.get("users")
         shots = spec.number("shots", 0) if "shots" in spec.options else None
         if file is not None and shots is not None:
@@ -107,10 +104,7 @@ class StatefulScorer(Generic[Users]):
 def draw_choices(
     listed: Sequence[T], shots: int | None, seed: int, repeat: int, key: str
 ) -> Sequence[T]:
-    """Return `shots` of a user's choices, in their order: fewer are part of more; None takes all.
-
-    Another `repeat` draws others.
-    """
+    """Return `shots` of a user's choices in order, fewer part of more, by `repeat`; None is all."""
     if shots is None:
         return listed
     order = shuffled(range(len(listed)), "shots", seed, repeat, key)
