@@ -23,9 +23,9 @@ from palate.learning import adapt
 from palate.runs import load_all
 
 FUNCTIONS = {
-    "best_of_n", "build_own_text", "compare", "decode", "evaluate", "export", "learning_curve",
-    "load", "load_benchmark", "policy_accuracy", "ppo", "report", "reward", "serve", "train",
-    "validity",
+    "alignment", "best_of_n", "build_own_text", "compare", "decode", "evaluate", "export",
+    "learning_curve", "load", "load_benchmark", "policy_accuracy", "ppo", "report", "reward",
+    "serve", "train", "validity",
 }  # fmt: skip
 
 

@@ -90,7 +90,7 @@ BROKEN = {
     "posts alone": (
         "judge",
         BRACKETS.replace("in parts", "in parts if part.kind == 'post'"),
-        "leaves out a shown example of the user",
+        "leaves out a shown plan of the user",
     ),
     "no first": ("judge", MINE.replace("{{ first }}", ""), "leaves out `first`"),
     "no second": ("judge", MINE.replace("{{ second }}", ""), "leaves out `second`"),

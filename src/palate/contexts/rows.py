@@ -186,7 +186,7 @@ class ContextRows(Lazy[ContextRow]):
             user = pool.users.get(question.user_id, User(id=question.user_id))
             told: dict[str, object] = {"posts": earlier_posts(question), "traits": question.traits}
             if self._chosen_before is not None:
-                told["choices"] = self._chosen_before(question)
+                told |= {"choices": self._chosen_before(question)}
             user = user.model_copy(update=told)
         return ContextInput(question.view, user, pool.at(question.id, user.id, draw), gold)
 
