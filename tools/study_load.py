@@ -1,10 +1,12 @@
 """Load on a study's server: raters post at once, the server is killed, nothing may be lost.
 
     python tools/study_load.py [--raters 50] [--per-pair 10] [--kills 2]
+    python tools/study_load.py --answer STUDY
 
 Each rater goes through the whole study by HTTP and posts an answer until it is acknowledged, some
 twice and some changed. Meanwhile the server is killed (-9) and started again on the same port. At
 the end what is stored must be what was acknowledged: each answer once, none lost, none foreign.
+With `--answer` the raters of a planned study answer all, by chance, and nothing is killed.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from urllib.parse import urlencode, urlsplit
 
 from palate.benchmarks import load_benchmark
 from palate.seeding import unit
-from palate.study import DIMENSIONS, Study
+from palate.study import DIMENSIONS, Study, read_study
 from palate.study.answers import read_answers
 from palate.study.planning import StudyOptions, plan_study
 
@@ -84,7 +86,8 @@ class LoadingRater:
         traits = self._study.plan.traits
         self._post("about", {f"trait-{k}": trait.options[0] for k, trait in enumerate(traits)})
         words = self._study.plan.texts
-        for n, rated in ((1, True), (2, False)):
+        asks = {item.asks for item in self._study.items.values()}
+        for n, rated in ((1, "better" in asks), (2, False)):
             expected = words[f"practice_{n}_expected"]
             self._post(f"practice/{n}", {"choice": expected, **(ratings(3) if rated else {})})
         for n, entry in enumerate(self._study.plan.lists[self._place], 1):
@@ -130,24 +133,38 @@ def ratings(score: int) -> dict[str, str]:
     return {f"{name}_{side}": str(score) for name in DIMENSIONS for side in "ab"}
 
 
+def begin(folder: Path, study: Study) -> tuple[Server, dict[str, LoadingRater]]:
+    """Serve a study, and return its raters by their names."""
+    server = Server(folder)
+    with (folder / "links.csv").open(encoding="utf-8") as file:
+        links = {row["rater"]: row["link"] for row in csv.DictReader(file)}
+    raters = {
+        rater: LoadingRater(study, place, rater, link, server.port)
+        for place, (rater, link) in enumerate(links.items())
+    }
+    return server, raters
+
+
 def main() -> int:
     """Run it and print what came of it; 1 where an answer is lost, foreign or there twice."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     for name, default in (("raters", 50), ("per-pair", 10), ("kills", 2)):
         parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--answer", type=Path, help="a planned study whose raters answer")
     given = parser.parse_args()
+    if given.answer is not None:
+        server, raters = begin(given.answer, read_study(given.answer))
+        for rater in raters.values():
+            rater.run()
+        server.kill()
+        return 0
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "study"
         options = StudyOptions(raters=given.raters, per_pair=given.per_pair)
         study = plan_study(load_benchmark("tasting"), options, folder)
         study.write()
-        server = Server(folder)
-        with (folder / "links.csv").open(encoding="utf-8") as file:
-            links = {row["rater"]: row["link"] for row in csv.DictReader(file)}
-        raters = [
-            LoadingRater(study, place, rater, link, server.port)
-            for place, (rater, link) in enumerate(links.items())
-        ]
+        server, raters_by_name = begin(folder, study)
+        raters = list(raters_by_name.values())
         total = sum(map(len, study.plan.lists))
         server.down, start = 0.0, time.monotonic()
         with ThreadPoolExecutor(len(raters)) as pool:
@@ -168,7 +185,7 @@ def main() -> int:
     choices = {(row.rater, row.item): row.choice for row in rows}
     acknowledged = {
         (rater, item): choice
-        for rater, client in zip(links, raters, strict=True)
+        for rater, client in raters_by_name.items()
         for item, choice in client.acknowledged.items()
     }
     counts = {
