@@ -64,6 +64,23 @@ class BlindFinding(Record):
     words: str
 
 
+class CeilingReport(Record):
+    """What votes of several users on the same pairs tell of the best accuracy, each end 95 %."""
+
+    n_pairs: int
+    n_votes: int
+    """Rows on pairs of several users."""
+    n_repeats: int
+    """How often a user voted on a pair more than once."""
+    blind: tuple[float, float] | None
+    """Of scorers that ignore the user; None where the votes do not tell it."""
+    personal: tuple[float, float] | None
+    """Of scorers that know the user."""
+    taste: tuple[float, float] | None
+    """By how much the second is above the first."""
+    note: str | None
+
+
 class Standing(Record):
     """The finding of a scorer on these pairs."""
 
@@ -73,6 +90,10 @@ class Standing(Record):
     """Shown nothing, the user's, and a stranger's."""
     identity: Gain | None
     finding: str
+    on_shared_pairs: float | None
+    """Accuracy on the rows whose pairs several users voted on."""
+    captured: tuple[float | None, float | None] | None
+    """Share of what taste is worth there; an end that is None is open."""
 
 
 class AuditSummary(Record):
@@ -95,6 +116,7 @@ class AuditSummary(Record):
     """Filters that are not shown to see: they count for nothing."""
     without_user: tuple[BlindFinding, ...]
     """Empty where all rows are mirrored: there they are at ½ by law."""
+    ceilings: CeilingReport
     standings: tuple[Standing, ...]
 
     @property
