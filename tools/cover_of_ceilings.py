@@ -130,18 +130,21 @@ def beta_ceiling(a: float) -> float:
     return float(0.5 + gamma(a + 0.5) / (2 * np.sqrt(np.pi) * gamma(a + 1)))
 
 
-def drawn_ceiling(chances: Chances) -> float:
-    """Return E max(q, 1 - q) of two million draws."""
-    many = np.arange(2_000_000)
-    q = chances(np.random.default_rng(0), many, many)
-    return float(np.maximum(q, 1 - q).mean())
+def torn_ceiling(a: float, steadiness: float) -> float:
+    """Return E max(q, 1 - q) of torn(a, steadiness), over 20,000 quantiles of p."""
+    from scipy.special import betainc, betaincinv
+
+    p = betaincinv(a, a, (np.arange(20_000) + 0.5) / 20_000)
+    yes, no = p * steadiness, (1 - p) * steadiness
+    below = (1 - p) * betainc(yes, no + 1, 0.5)
+    return float((below + p * (1 - betainc(yes + 1, no, 0.5))).mean())
 
 
 FLAT, STEEP = beta_ceiling(2), beta_ceiling(0.4)
 CARELESS = 0.5 + 4 / 5.5 * (beta_ceiling(0.7) - 0.5)
-UNIFORM = beta_ceiling(1), drawn_ceiling(torn(1, 2))
+UNIFORM = beta_ceiling(1), torn_ceiling(1, 2)
 SETTINGS = (
-    Setting("beta(2, 2), torn", torn(2, 4), FLAT, drawn_ceiling(torn(2, 4))),
+    Setting("beta(2, 2), torn", torn(2, 4), FLAT, torn_ceiling(2, 4)),
     Setting("beta(1, 1), torn", torn(1, 2), *UNIFORM),
     Setting("beta(0.4, 0.4), firm", firm(0.4), STEEP, 1.0),
     Setting("two groups, 50 %", groups(0.5, 0.9), 0.7, 0.9),
