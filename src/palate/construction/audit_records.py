@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from palate.metrics import Ceilings
 from palate.records import Record
 from palate.runs import Gain, RecordResult, ReportedEstimate
 
@@ -64,23 +65,6 @@ class BlindFinding(Record):
     words: str
 
 
-class CeilingReport(Record):
-    """What votes of several users on the same pairs tell of the best accuracy, each end 95 %."""
-
-    n_pairs: int
-    n_votes: int
-    """Rows on pairs of several users."""
-    n_repeats: int
-    """How often a user voted on a pair more than once."""
-    blind: tuple[float, float] | None
-    """Of scorers that ignore the user; None where the votes do not tell it."""
-    personal: tuple[float, float] | None
-    """Of scorers that know the user."""
-    taste: tuple[float, float] | None
-    """By how much the second is above the first."""
-    note: str | None
-
-
 class Standing(Record):
     """The finding of a scorer on these pairs."""
 
@@ -116,7 +100,7 @@ class AuditSummary(Record):
     """Filters that are not shown to see: they count for nothing."""
     without_user: tuple[BlindFinding, ...]
     """Empty where all rows are mirrored: there they are at ½ by law."""
-    ceilings: CeilingReport
+    ceilings: Ceilings
     standings: tuple[Standing, ...]
 
     @property

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from palate.answers import Sample, Samples
 from palate.benchmarks import Dataset
 from palate.comparison import Grid, findings_of
-from palate.construction.audit_records import BlindFinding, CeilingReport, Sight, Standing
+from palate.construction.audit_records import BlindFinding, Sight, Standing
 from palate.construction.gap import Gaps
 from palate.embeddings import build_features, plain_item, style_of
 from palate.errors import EndpointError
@@ -218,15 +218,13 @@ def _probed(pairs: Dataset, sources: list[str], work: Work) -> FloatArray:
     return probe(sides, users, questions, work.settings.seed)
 
 
-def ceilings_of(pairs: Dataset) -> CeilingReport:
+def ceilings_of(pairs: Dataset) -> Ceilings:
     """Return what the votes tell of the best accuracy without the user, and with."""
     if pairs.mirrored:
-        best = Ceilings.of_couples(len(pairs.couples))
-    else:
-        texts = [pair.chosen for pair in pairs.pairs], [pair.rejected for pair in pairs.pairs]
-        users, questions = ([getattr(p, of) for p in pairs.pairs] for of in ("user_id", "key"))
-        best = ceilings(Clusters.of(users, questions=questions, texts=texts))
-    return CeilingReport(**{name: getattr(best, name) for name in CeilingReport.model_fields})
+        return Ceilings.of_couples(len(pairs.couples))
+    fields = ("user_id", "key", "chosen", "rejected")
+    users, questions, *texts = ([getattr(pair, of) for pair in pairs.pairs] for of in fields)
+    return ceilings(Clusters.of(users, questions=questions, texts=tuple(texts)))
 
 
 def standings_of(grid: Grid) -> tuple[Standing, ...]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from palate.construction import AuditSummary
-from palate.construction.audit_records import CeilingReport
 from palate.metrics import Ceilings
+from palate.metrics.ceilings import OpenEnds
 from palate.reports.contents import BenchmarkRuns
 from palate.reports.names import Names, context_name
 from palate.reports.numbers import NONE, Number, plain
@@ -30,7 +30,7 @@ CAPTURED = (
 )
 
 
-def ends(pair: tuple[float | None, float | None] | None) -> Number:
+def ends(pair: OpenEnds | None) -> Number:
     """Return an interval without a point.
 
     >>> ends((0.7812, 0.85)), ends((0.5, 0.5)), ends((None, 0.2)), ends(None)
@@ -45,25 +45,33 @@ def ends(pair: tuple[float | None, float | None] | None) -> Number:
     return Number(low if low == high else f"{low} to {high}", pair[0], *pair)
 
 
-def ceiling_table(summary: AuditSummary) -> Table:
-    """Return the ceilings, and each scorer's accuracy on the same rows."""
-    best = summary.ceilings
+def ceiling_table(
+    title: str, best: Ceilings, scorers: Iterable[tuple[str, float | None, OpenEnds | None]]
+) -> Table:
+    """Return the ceilings, and each scorer's accuracy on the same rows and what it captures."""
     rows = [
         [name, ends(value), NONE]
         for name, value in ((BLIND, best.blind), (PERSONAL, best.personal), (TASTE, best.taste))
     ]
-    for each in summary.standings:
-        name = f"{each.scorer}, {context_name(each.context)}"
-        rows.append([name, plain(each.on_shared_pairs), ends(each.captured)])
-    notes = [*ceiling_notes(best, mirrored=summary.mirrored)]
-    notes += [CAPTURED] * any(each.captured for each in summary.standings)
+    listed = list(scorers)
+    rows += [[name, plain(accuracy), ends(captured)] for name, accuracy, captured in listed]
+    notes = [*_notes(best), *[CAPTURED] * any(captured for _, _, captured in listed)]
     columns = ["", "accuracy [95 %]", "captured [95 %]"]
-    return Table("how good anybody could be", columns, rows, notes, 1, width=WIDTH)
+    return Table(title, columns, rows, notes, 1, width=WIDTH)
 
 
-def ceiling_notes(best: CeilingReport | Ceilings, *, mirrored: bool) -> Iterator[str]:
-    """Yield what the ceilings are of, and what is needed where votes do not tell them."""
-    if mirrored:
+def audited_ceilings(summary: AuditSummary) -> Table:
+    """Return the same of an audit."""
+    scorers = (
+        (f"{it.scorer}, {context_name(it.context)}", it.on_shared_pairs, it.captured)
+        for it in summary.standings
+    )
+    return ceiling_table("how good anybody could be", summary.ceilings, scorers)
+
+
+def _notes(best: Ceilings) -> Iterator[str]:
+    # What the ceilings are of, and what is needed where votes do not tell them.
+    if best.blind == (0.5, 0.5):
         yield MIRRORED
     elif best.n_pairs:
         yield (
@@ -92,20 +100,17 @@ def ceiling_bar(benchmark: BenchmarkRuns, names: Names, number: int) -> Iterator
     best = benchmark.runs[0].verdicts.ceilings
     if best.blind is None or benchmark.mirrored:
         return
-    reached = {
-        name: finding.run.verdicts.ceilings
-        for name, finding in zip(
-            names.findings(benchmark.findings), benchmark.findings, strict=True
-        )
-    }
-    rows = [[BLIND, ends(best.blind), NONE], [PERSONAL, ends(best.personal), NONE]]
-    rows += [[name, plain(it.accuracy), ends(it.captured)] for name, it in reached.items()]
-    notes = [*ceiling_notes(best, mirrored=False), CAPTURED]
-
+    reached = [finding.run.verdicts.ceilings for finding in benchmark.findings]
+    every = zip(names.findings(benchmark.findings), reached, strict=True)
+    scorers = [(name, of.accuracy, of.captured) for name, of in every]
     title = f"How good anybody could be, {benchmark.name}"
-    description = "The bar goes from ½ over the ceiling without the user to the one with the user;"
-    description += " where a colour is light, the ceiling lies there (95 %). A dot is a scorer."
-    table = Table(title, ["", "accuracy [95 %]", "captured [95 %]"], rows, notes)
-    dots = [(name, it.accuracy) for name, it in reached.items() if it.accuracy is not None]
-    drawn = ceiling_lines(dots, best.blind, best.personal)
+    description = (
+        "The bar goes from ½ over the ceiling without the user to the one with the user; where a "
+        "colour is light, the ceiling lies there (95 %). A dot is a scorer."
+    )
+    dots = [(name, accuracy) for name, accuracy, _ in scorers if accuracy is not None]
+    table, drawn = (
+        ceiling_table(title, best, scorers),
+        ceiling_lines(dots, best.blind, best.personal),
+    )
     yield Picture(f"ceilings-{number}", title, description, table, drawn)

@@ -10,7 +10,7 @@ from palate.construction.filter_validation import LEAST, PROBE, WARN_ABOVE
 from palate.construction.own_text import USELESS
 from palate.construction.pair_records import PairDraft, PairsBuild
 from palate.records import Question
-from palate.reports.ceilings import ceiling_table
+from palate.reports.ceilings import audited_ceilings
 from palate.reports.names import Names, context_name
 from palate.reports.numbers import NONE, Number, count, figure, plain, point, with_interval
 from palate.reports.parts import Text, section
@@ -52,7 +52,7 @@ def audit_tables(result: Audit) -> list[Table]:
         *_rows(result),
         *_sights(summary),
         *([mirrored] if summary.mirrored else _without_user(summary)),
-        ceiling_table(summary),
+        audited_ceilings(summary),
         *_standings(summary),
     ]
 
