@@ -276,7 +276,7 @@ def _region(
     values, vectors = np.linalg.eigh((beyond + beyond.T) / 2)
     root = root @ (vectors * np.sqrt(1 + np.maximum(values, 0.0)))
     kinds = np.minimum(groups, 0)
-    each = [(kinds == kind, (kinds == kind) & (powers == 1)) for kind in np.unique(kinds)]
+    each = [(kinds == kind, (kinds == kind) & (powers == 1)) for kind in np.unique(kinds)[::-1]]
     leading = np.stack([leads * of for of, _ in each])
     df = [clusters.effective(shares[:, once] @ masses[once])[0] - 1 for _, once in each]
     axes, _ = np.linalg.qr(np.hstack([root.T @ leading.T, np.eye(n.size)]))
@@ -284,7 +284,7 @@ def _region(
     tails = np.repeat(
         [(LEADING if rest else 1.0) / len(df), (1 - LEADING) / max(rest, 1)], [len(df), rest]
     )
-    return np.asarray(root @ axes * stdtrit([*df, *[min(df)] * rest], 1 - TAIL * tails))
+    return np.asarray(root @ axes * stdtrit([*df, *[df[0]] * rest], 1 - TAIL * tails))
 
 
 class _Laws:
