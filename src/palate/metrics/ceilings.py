@@ -1,4 +1,4 @@
-"""How accurate anybody can be: without the user, and with, from votes of several users a pair.
+"""Ceilings of accuracy, without the user and with, from votes of several users on the same pairs.
 
 Of a pair, p is the share of people who would choose its first response; of a user on it, q is how
 often that user would. With t = |2p - 1|, a = |2q - 1|, and every row of weight 1 as in accuracy:

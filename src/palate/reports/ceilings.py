@@ -1,4 +1,4 @@
-"""How good anybody could be: a table of an audit, a line of a screen, a bar on the page."""
+"""Ceilings of accuracy: a table of an audit, a line of a screen, a bar on the page."""
 
 from __future__ import annotations
 
