@@ -84,6 +84,19 @@ without the user
 shown: at ½, within 0.05, by two one-sided tests. refuted: the interval lies beyond. Clustered as in
 evaluate; probes are fitted on the other questions.
 
+how good anybody could be
+
+                         accuracy [95 %]   captured [95 %]
+ ─────────────────────────────────────────────────────────
+ without the user, B                   –                 –
+ with the user, P                      –                 –
+ taste is worth, P − B                 –                 –
+
+B is not identifiable: no pair has votes of two users. Let two or more people, better five, vote on
+the same pairs.
+P is not identifiable: nobody voted on a pair again. Ask some users the same pairs once more, and
+leave both rows in the file.
+
 what was read of teas
 
  of the data         what palate made of it

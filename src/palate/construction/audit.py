@@ -14,6 +14,7 @@ from palate.construction.filter_validation import (
     adherence_sight,
     blind_sights,
     blind_verdicts,
+    ceilings_of,
     rubric_sight,
     standings_of,
     without_user,
@@ -116,6 +117,7 @@ def audit(
         sights=tuple(sights),
         unseen=tuple(sorted(unseen)),
         without_user=without,
+        ceilings=ceilings_of(pairs),
         standings=standings_of(grid),
     )
     name = " ".join(Spec.parse(spec).kind for spec in (adherence, blind) if spec) or "rows"

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from palate.metrics import Ceilings
 from palate.records import Record
 from palate.runs import Gain, RecordResult, ReportedEstimate
 
@@ -73,6 +74,10 @@ class Standing(Record):
     """Shown nothing, the user's, and a stranger's."""
     identity: Gain | None
     finding: str
+    on_shared_pairs: float | None
+    """Accuracy on the rows whose pairs several users voted on."""
+    captured: tuple[float | None, float | None] | None
+    """Share of what taste is worth there; an end that is None is open."""
 
 
 class AuditSummary(Record):
@@ -95,6 +100,7 @@ class AuditSummary(Record):
     """Filters that are not shown to see: they count for nothing."""
     without_user: tuple[BlindFinding, ...]
     """Empty where all rows are mirrored: there they are at ½ by law."""
+    ceilings: Ceilings
     standings: tuple[Standing, ...]
 
     @property

@@ -24,7 +24,7 @@ from palate.evaluation import Work, evaluated
 from palate.learning import Choices
 from palate.learning.choices import FOLDS, folds
 from palate.learning.heads import fit_head
-from palate.metrics import Clusters, Estimate, accuracy, equivalence
+from palate.metrics import Ceilings, Clusters, Estimate, accuracy, ceilings, equivalence
 from palate.metrics.arrays import FloatArray, id_codes
 from palate.quality import QualityMetric, rate_samples
 from palate.records import Judge, Outcome, PreferencePair, Scorer, normal_form
@@ -218,6 +218,15 @@ def _probed(pairs: Dataset, sources: list[str], work: Work) -> FloatArray:
     return probe(sides, users, questions, work.settings.seed)
 
 
+def ceilings_of(pairs: Dataset) -> Ceilings:
+    """Return what the votes tell of the best accuracy without the user, and with."""
+    if pairs.mirrored:
+        return Ceilings.of_couples(len(pairs.couples))
+    fields = ("user_id", "key", "chosen", "rejected")
+    users, questions, *texts = ([getattr(pair, of) for pair in pairs.pairs] for of in fields)
+    return ceilings(Clusters.of(users, questions=questions, texts=tuple(texts)))
+
+
 def standings_of(grid: Grid) -> tuple[Standing, ...]:
     """Return each scorer's finding, with its accuracy under nothing, posts and a stranger's."""
     standings = []
@@ -225,6 +234,8 @@ def standings_of(grid: Grid) -> tuple[Standing, ...]:
         runs = finding.nothing, finding.run, finding.stranger
         fields = {name: getattr(finding, name) for name in ("scorer", "context", "identity")}
         fields["accuracy"] = tuple(run and run.summary.accuracy for run in runs)
+        reached = finding.run.verdicts.ceilings
+        fields |= {"on_shared_pairs": reached.accuracy, "captured": reached.captured}
         standings.append(Standing(**fields, finding=finding.word))
     return tuple(standings)
 

@@ -16,6 +16,7 @@ from palate.metrics.accuracy import (
     position_consistency,
     strict_accuracy,
 )
+from palate.metrics.ceilings import Ceilings, ceilings
 from palate.metrics.clusters import Clusters
 from palate.metrics.estimates import (
     Equivalence,

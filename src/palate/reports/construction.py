@@ -10,6 +10,7 @@ from palate.construction.filter_validation import LEAST, PROBE, WARN_ABOVE
 from palate.construction.own_text import USELESS
 from palate.construction.pair_records import PairDraft, PairsBuild
 from palate.records import Question
+from palate.reports.ceilings import audited_ceilings
 from palate.reports.names import Names, context_name
 from palate.reports.numbers import NONE, Number, count, figure, plain, point, with_interval
 from palate.reports.parts import Text, section
@@ -43,7 +44,7 @@ TESTED = (
 
 
 def audit_tables(result: Audit) -> list[Table]:
-    """Return the checks, the rows with a reason, sights, blind scorers and standings."""
+    """Return the checks, the rows with a reason, sights, blind scorers, ceilings and standings."""
     summary = result.summary
     mirrored = Table("without the user", notes=[MIRRORED], width=WIDTH)
     return [
@@ -51,6 +52,7 @@ def audit_tables(result: Audit) -> list[Table]:
         *_rows(result),
         *_sights(summary),
         *([mirrored] if summary.mirrored else _without_user(summary)),
+        audited_ceilings(summary),
         *_standings(summary),
     ]
 

@@ -10,6 +10,7 @@ from markupsafe import Markup
 from palate.comparison import ComparisonGroup, Finding, compare
 from palate.comparison.redraws import is_shown
 from palate.records.arguments import grouped
+from palate.reports.ceilings import ceiling_bar
 from palate.reports.contents import BenchmarkRuns, Contents
 from palate.reports.grid import ranks
 from palate.reports.names import Names
@@ -100,6 +101,7 @@ def pictures(benchmark: BenchmarkRuns, names: Names, number: int) -> Iterator[Pi
     rows = list(_dumbbells(benchmark, names))
     if not rows:
         return
+    yield from ceiling_bar(benchmark, names, number)
     marks = [mark for mark in MARKS if any(mark in figures for _, figures in rows)]
     words = [mark.word for mark in marks]
     cells = [[name, *(figure(figures.get(mark)) for mark in marks)] for name, figures in rows]

@@ -150,6 +150,30 @@ def rank_lines(
 
 
 @look()
+def ceiling_lines(
+    scorers: Sequence[tuple[str, float]],
+    blind: tuple[float, float],
+    personal: tuple[float, float] | None,
+) -> Any:
+    """Draw a bar from ½ over the blind ceiling to the personal one, and scorers below it."""
+    figure, ((ax,),) = panels(1, 1, (WIDTH, 0.34 * (len(scorers) + 1) + 0.95))
+    start = 0.5
+    for name, ends, colour in (("without the user", blind, MUTED), ("with", personal, BLUE)):
+        if ends is not None:
+            sure, most = max(start, ends[0]), max(start, ends[1])
+            ax.barh(0, sure - start, left=start, height=0.5, color=colour, label=name)
+            ax.barh(0, most - sure, left=sure, height=0.5, color=colour, alpha=0.4)
+            ax.axvspan(*ends, color=colour, alpha=0.12, lw=0, zorder=0)
+            start = most
+    for at, (_, value) in enumerate(scorers, 1):
+        ax.plot(value, at, ls="", ms=7, **_style(OWN))
+    _rows_axis(ax, ["ceilings", *(name for name, _ in scorers)])
+    ax.set_xlabel("accuracy")
+    figure.legend(loc="outside upper left", ncols=2, fontsize=9)
+    return figure
+
+
+@look()
 def calibration_lines(curves: Mapping[str, Sequence[tuple[float, float]]]) -> Any:
     """Draw the share of wins against the probability that a scorer gave."""
     figure, ((ax,),) = panels(1, 1, (WIDTH * 0.72, 3.4))

@@ -11,6 +11,7 @@ from rich.cells import cell_len
 from palate.comparison import Finding, Grid, findings_of, oracle_runs
 from palate.records.arguments import grouped
 from palate.reports.aligned import Axis, Column, aligned, folded, wrapped
+from palate.reports.ceilings import blind_ceiling
 from palate.reports.names import context_name, fitting, legend, short_names, size_name
 from palate.reports.numbers import NONE, Number, figure, p_value, plain, point
 from palate.reports.table import WIDTH, Table
@@ -151,6 +152,7 @@ def _screen(
         *_notes(here, names),
         *legend({spec: name for spec, name in names.items() if spec in shown}),
         *legend({spec: name for spec, name in contexts.items() if name != context_name(spec)}),
+        *blind_ceiling(first.verdicts.ceilings),
         *[step] * bool(step),
     ]
     title, closing = _title(first), [text for text in sentences if text]

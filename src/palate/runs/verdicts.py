@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from palate.metrics import Clusters
+from palate.metrics import Ceilings, Clusters, ceilings
 from palate.metrics.clusters import compact
 from palate.records import Lazy, Outcome
 from palate.records.dates import instant_of
@@ -108,6 +108,13 @@ class Verdicts:
         """Users, questions and responses of each row, for the statistics."""
         users = _by_appearance(self.user_codes)
         return Clusters(users, self.question_codes, (self._chosen, self._rejected))
+
+    @cached_property
+    def ceilings(self) -> Ceilings:
+        """The best accuracy on rows whose pairs several users voted on, and what the run has."""
+        if self.mirrored:
+            return Ceilings.of_couples(len(self.couples))
+        return ceilings(self.clusters, self.values)
 
     @cached_property
     def couple_clusters(self) -> Clusters:

@@ -1,0 +1,340 @@
+"""Ceilings of accuracy, without the user and with, from votes of several users on the same pairs.
+
+Of a pair, p is the share of people who would choose its first response; of a user on it, q is how
+often that user would. With t = |2p - 1|, a = |2q - 1|, and every row of weight 1 as in accuracy:
+
+```
+B = ½ + ½ E t,   P = ½ + ½ E a,   taste is worth P - B,   captured = (accuracy - B)/(P - B)
+```
+
+n votes x = ±1 of different users tell E t^2k for 2k ≤ n, and no more: the mean over pairs of
+e_2k(x)/C(n, 2k), e the elementary symmetric polynomial. Repeats tell E a² alike. So each ceiling is
+an interval, the least and the largest value over all laws with such moments:
+
+```
+min, max  Σ_s w_s E_s t   over laws on a grid of 101 values; s: 2 or 3, 4 or 5, 6 and more votes
+subject to  the moments lie in their region,   E (a - c)₊ ≥ E (t - c)₊ for every c
+```
+
+The last line says that p is the mean of q over users (Strassen 1965). Pairs of few and of many
+votes share no law. The region is a box m + R z of 95 % in all, |z_i| ≤ t(1 - α_i/2, df), Σ α_i =
+0.05, R R' = V. Its first axes are the polynomial nearest to t, E a² and the accuracy, which have
+four fifths of the 0.05. With V_user, V_item and V_cell of `clusters` as matrices,
+
+```
+V = V_item + (D (V_user - V_cell) D)₊ + Σ_v v v',   v = 2/n (s^k - m_k),  D 0.75/U (s^k - m_k)
+```
+
+D has how many users' votes a moment multiplies; ( )₊ leaves out what is below 0; and pairs and
+users that nobody saw, v of s = 0, ½ and 1, keep V above 0 where all votes are alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import binom, stdtrit
+
+from palate.metrics.arrays import FloatArray, IntArray, sums
+from palate.metrics.clusters import (
+    Clusters,
+    Columns,
+    added,
+    compact,
+    effective_number,
+    pairs_of,
+    parts_of_variance,
+)
+from palate.metrics.estimates import ROUNDING, TAIL
+
+Ends = tuple[float, float]
+OpenEnds = tuple[float | None, float | None]
+GRID = np.linspace(0.0, 1.0, 101)
+POWERS, LEAST_PAIRS, LEAST_USERS = 3, 40, 20
+LEADING = 0.8
+UNSEEN_PAIRS, UNSEEN_USERS = 2.0, 0.75
+WIDER = (1.0, 1.5, 2.0, 4.0, 8.0, 16.0, 32.0)
+FARTHEST = 100.0
+PERSONAL, ACCURACY = -1, -2
+
+
+@dataclass(frozen=True, slots=True)
+class Ceilings:
+    """What votes tell of the best accuracy; None where they do not tell it."""
+
+    n_pairs: int
+    """Pairs with votes of two users or more."""
+    n_votes: int
+    """Rows on them."""
+    n_repeats: int
+    """How often a user voted on a pair more than once."""
+    blind: Ends | None = None
+    """Of scorers that ignore the user, on those rows."""
+    personal: Ends | None = None
+    """Of scorers that know the user."""
+    taste: Ends | None = None
+    """By how much the personal ceiling is above the blind one."""
+    accuracy: float | None = None
+    """Of a scorer, on those rows."""
+    captured: OpenEnds | None = None
+    """Share of `taste` that the scorer gains over the blind ceiling. An end that is None is open:
+    taste may be worth nothing."""
+    note: str | None = None
+    """Why there is no interval, or a wider one."""
+
+    @classmethod
+    def of_couples(cls, n: int) -> Ceilings:
+        """Return those of mirrored couples, of which a scorer that ignores users is right in half.
+
+        >>> Ceilings.of_couples(48).blind
+        (0.5, 0.5)
+        """
+        return cls(n, 2 * n, 0, blind=(0.5, 0.5))
+
+
+def ceilings(votes: Clusters, right: FloatArray | None = None) -> Ceilings:
+    """Bound the best accuracy without the user and with the user, and what a scorer captures.
+
+    `votes` are decided rows of one user each, with their questions; their texts are the chosen and
+    the rejected response. `right` is what accuracy counts of a scorer, NaN where unscored. Raises
+    `ValueError` for couples, and for rows without questions or texts.
+
+    >>> draw = np.random.default_rng(0)
+    >>> pairs, users = np.repeat(np.arange(300), 6), np.tile(np.arange(60), 30)
+    >>> apart = draw.random(1800) < draw.choice([0.1, 0.5], 300)[pairs]
+    >>> texts = 2 * pairs + apart, 2 * pairs + ~apart
+    >>> of_all = ceilings(Clusters.of(users, questions=pairs, texts=texts))
+    >>> of_all.n_pairs, [round(end, 2) for end in of_all.blind], of_all.personal
+    (300, [0.65, 0.84], None)
+    """
+    cells, moments = _moments(votes, right)
+    shared = cells.voters > 1
+    counts = np.unique(cells.pairs[shared]).size, int(cells.n[shared].sum())
+    bare = Ceilings(*counts, int((cells.n > 1).sum()))
+    # One user's repeats, or those of one question, tell nothing of other users'.
+    moments = [m for m in moments if cells.clusters.effective(m.weights)[0] > 2 or m.group >= 0]
+    votes_alone = [moment for moment in moments if moment.group != ACCURACY]
+    if not votes_alone:
+        return bare
+    weights = np.asarray(cells.even * shared if bare.n_pairs else cells.n > 1, dtype=float)
+    effective, unit = cells.clusters.effective(weights)
+    users = effective_number(cells.clusters.users, weights)
+    if users < LEAST_USERS or effective <= 2:
+        few = f"{users:.1f} effective users", f"{LEAST_USERS} or more"
+        few = few if users < LEAST_USERS else (f"{effective:.1f} effective {unit}", "more than 2")
+        return replace(bare, note="no interval: {}, and {} are needed".format(*few))
+
+    def laws_of(some: Sequence[_Moment]) -> tuple[_Laws, float]:
+        region = _region(some, cells.clusters, weights, users)
+        fits = (
+            (laws, wider)
+            for wider in WIDER
+            if None not in (laws := _Laws(some, region * wider)).ends("unit")
+        )
+        return next(fits)
+
+    laws, wider = laws_of(votes_alone)
+    strange = f"the counts fit no chances within their region, so it is {wider:g} times as wide"
+    ends: dict[str, Any] = {"note": strange if wider > 1 else None}
+    for name in laws.figures.keys() & {"blind", "personal", "taste"}:
+        low, high = laws.ends(name)
+        ends[name] = max(low or 0.0, 0.0), high
+    if len(moments) > len(votes_alone):
+        ends["accuracy"] = float(moments[-1].weights @ moments[-1].values)
+        if "taste" in laws.figures:
+            ends["captured"] = laws_of(moments)[0].ends("gained", per="taste")
+    return replace(bare, **ends)
+
+
+class _Cells(NamedTuple):
+    """What each user voted on each pair."""
+
+    pairs: IntArray
+    voters: IntArray
+    """Users who voted on the pair."""
+    n: IntArray
+    """Votes of the user."""
+    means: FloatArray
+    """Of 1 for the one response and -1 for the other."""
+    even: FloatArray
+    """Weights that give a pair its rows, and its users the same."""
+    clusters: Clusters
+
+
+class _Moment(NamedTuple):
+    """A mean over cells: E t^2k of a class of pairs, E a², or an accuracy."""
+
+    group: int
+    """The class, from 0; else PERSONAL or ACCURACY."""
+    power: int
+    degree: int
+    """Of how many users' votes a value is a product."""
+    n: int
+    """Pairs, or cells with repeats."""
+    mass: float
+    """Share of the class; else 1."""
+    lead: float
+    """How the ceiling hangs on it: the coefficient in the polynomial nearest to t; else 1."""
+    values: FloatArray
+    weights: FloatArray
+    """They sum to 1."""
+
+
+def _moments(votes: Clusters, right: FloatArray | None) -> tuple[_Cells, list[_Moment]]:
+    """Return cells, and the moments that they tell: by class, of repeats, of a scorer."""
+    if votes.questions is None or votes.texts is None or votes.couples:
+        raise ValueError("ceilings are of rows of one user each, with questions and texts")
+    first, second = compact(*votes.texts)
+    both = pairs_of(np.minimum(first, second), np.maximum(first, second))
+    pairs = pairs_of(votes.questions, both)
+    codes = pairs_of(pairs, votes.user)
+    _, at, n = np.unique(codes, return_index=True, return_counts=True)
+    pairs, means = pairs[at], sums(codes, np.where(first < second, 1.0, -1.0), n.size) / n
+    voters = np.bincount(pairs)[pairs]
+    even = sums(pairs, n.astype(float), n.size)[pairs] / voters
+    cells = _Cells(pairs, voters, n, means, even, votes.take(at))
+    moments: list[_Moment] = []
+
+    def add(
+        kind: tuple[int, int, int],
+        values: FloatArray,
+        weights: Any,
+        mass: float = 1.0,
+        lead: float = 1.0,
+    ) -> None:
+        there = weights > 0
+        if there.any():
+            n_units = int(there.sum()) if kind[0] == PERSONAL else np.unique(pairs[there]).size
+            values = np.where(there, values, 0.0)
+            shares = weights / weights.sum()
+            moments.append(_Moment(*kind, n_units, mass, lead, values, shares))
+
+    # How many moments are used: of a class with few pairs one fewer.
+    classes = np.minimum(voters // 2, POWERS)
+    for most in range(POWERS, 1, -1):
+        if np.unique(pairs[classes == most]).size < LEAST_PAIRS:
+            classes[classes == most] = most - 1
+    agreements, total = _agreements(cells), float(even[voters > 1].sum())
+    for group, most in enumerate(np.unique(classes[classes > 0]).tolist()):
+        here = even * (classes == most)
+        mass = float(here.sum()) / total
+        nearest = np.linalg.lstsq(GRID[:, None] ** (2 * np.arange(most + 1)), GRID, rcond=None)[0]
+        for k in range(1, most + 1):
+            add((group, k, 2 * k), agreements[k - 1], here, mass, mass * nearest[k])
+    again = np.maximum(n, 2)
+    add((PERSONAL, 1, 1), ((means * n) ** 2 - n) / (again * (again - 1)), n * (n > 1))
+    if right is not None:
+        known = ~np.isnan(right)
+        scored = np.bincount(codes[known], minlength=n.size)
+        credit = sums(codes[known], right[known], n.size) / np.maximum(scored, 1)
+        add((ACCURACY, 1, 1), credit, scored * (voters > 1))
+    return cells, moments
+
+
+def _agreements(cells: _Cells) -> list[FloatArray]:
+    # x_u e_{2k-1}(x without u)/C(n - 1, 2k - 1) of each cell: over a pair's users their mean is
+    # e_2k(x)/C(n, 2k). By Newton's identities, and e_k = e_k(without u) + x_u e_{k-1}(without u).
+    pairs, x = cells.pairs, cells.means
+    every, without = [np.ones(x.size)], [np.ones(x.size)]
+    powers = [sums(pairs, x**k, x.size)[pairs] for k in range(2 * POWERS)]
+    for k in range(1, 2 * POWERS):
+        terms = [(-1) ** (i - 1) * every[k - i] * powers[i] for i in range(1, k + 1)]
+        every.append(np.sum(terms, axis=0) / k)
+        without.append(every[k] - x * without[k - 1])
+    ways = [np.maximum(binom(cells.voters - 1, k), 1) for k in range(2 * POWERS)]
+    return [x * without[k] / ways[k] for k in range(1, 2 * POWERS, 2)]
+
+
+def _region(
+    moments: Sequence[_Moment], clusters: Clusters, weights: FloatArray, users: float
+) -> FloatArray:
+    """Return R, each column times the radius of its axis."""
+    columns_of = [np.array(each) for each in zip(*moments, strict=True)]
+    groups, powers, degrees, n, masses, leads, values, shares = columns_of
+    values, shares = values.T, shares.T
+    means = (shares * values).sum(axis=0)
+    moved = shares * (values - means)
+
+    def squares(columns: Columns, scale: FloatArray | float) -> FloatArray:
+        top, gone = (np.stack([added(columns, c) for c in of.T]) for of in (moved, shares))
+        # Without a cluster that holds a whole class, nothing of it is left to move.
+        without = scale * top / np.where(1 - gone > ROUNDING, 1 - gone, 1.0)
+        return without @ without.T
+
+    of_users, of_items, of_cells = parts_of_variance(squares, weights, clusters)
+    for power in (0.0, 0.5, 1.0):
+        for size in (UNSEEN_PAIRS / n, UNSEEN_USERS / users * degrees):
+            unseen = size * (power**powers - means)
+            of_items = of_items + (groups[:, None] == groups) * np.outer(unseen, unseen)
+    values, vectors = np.linalg.eigh(of_items)
+    root = vectors * np.sqrt(np.maximum(values, ROUNDING * values[-1]))
+    back = np.linalg.inv(root)
+    beyond = back @ (np.outer(degrees, degrees) * (of_users - of_cells)) @ back.T
+    values, vectors = np.linalg.eigh((beyond + beyond.T) / 2)
+    root = root @ (vectors * np.sqrt(1 + np.maximum(values, 0.0)))
+    kinds = np.minimum(groups, 0)
+    each = [(kinds == kind, (kinds == kind) & (powers == 1)) for kind in np.unique(kinds)[::-1]]
+    leading = np.stack([leads * of for of, _ in each])
+    df = [clusters.effective(shares[:, once] @ masses[once])[0] - 1 for _, once in each]
+    axes, _ = np.linalg.qr(np.hstack([root.T @ leading.T, np.eye(n.size)]))
+    rest = n.size - len(df)
+    tails = np.repeat(
+        [(LEADING if rest else 1.0) / len(df), (1 - LEADING) / max(rest, 1)], [len(df), rest]
+    )
+    return np.asarray(root @ axes * stdtrit([*df, *[df[0]] * rest], 1 - TAIL * tails))
+
+
+class _Laws:
+    """The linear programme: laws of t by class, and of a; places in the region; and a unit.
+
+    The unit is 1, or what makes some figure 1, so that a share of that figure is linear too.
+    """
+
+    def __init__(self, moments: Sequence[_Moment], region: FloatArray) -> None:
+        masses = {m.group: m.mass for m in moments if m.group != ACCURACY}
+        self._shape, self._places = (len(masses), GRID.size), len(moments)
+        law_of = dict(zip(masses, np.eye(len(masses))[:, :, None], strict=True))
+        self.figures = {"unit": self._row(unit=1.0)}
+        equal = [self._row(law_of[of] + 0 * GRID, unit=-mass) for of, mass in masses.items()]
+        if blind := [law for group, law in law_of.items() if group >= 0]:
+            self.figures["blind"] = self._row(np.sum(blind, axis=0) * GRID / 2, unit=0.5)
+        if PERSONAL in law_of:
+            self.figures["personal"] = self._row(law_of[PERSONAL] * GRID / 2, unit=0.5)
+        for moment, place in zip(moments, region, strict=True):
+            mean = float(moment.weights @ moment.values)
+            if moment.group != ACCURACY:
+                law = law_of[moment.group] * GRID ** (2 * moment.power) / moment.mass
+                equal.append(self._row(law, -place, -mean))
+            elif blind:
+                self.figures["gained"] = self._row(0.0, place, mean) - self.figures["blind"]
+        most = [
+            self._row(0.0, sign * one, -1.0) for one in np.eye(len(moments)) for sign in (1, -1)
+        ]
+        if blind and PERSONAL in law_of:
+            self.figures["taste"] = self.figures["personal"] - self.figures["blind"]
+            again = law_of[PERSONAL]
+            most += [self._row((1 - 2 * again) * np.maximum(GRID - c, 0.0)) for c in GRID[:-1:5]]
+        self._equal, self._most = np.array(equal), np.array(most)
+
+    def _row(self, law: Any = 0.0, place: Any = 0.0, unit: float = 0.0) -> FloatArray:
+        laws, places = np.broadcast_to(law, self._shape), np.broadcast_to(place, self._places)
+        return np.concatenate([laws.ravel(), places, [unit]])
+
+    def ends(self, name: str, per: str = "unit") -> OpenEnds:
+        """Return the least and largest share of `per`; None where there is no end."""
+        from scipy.optimize import linprog  # slow to import
+
+        figure = self.figures[name]
+        free: list[tuple[float | None, None]] = [(0.0, None)] * figure.size
+        free[-1 - self._places : -1] = [(None, None)] * self._places
+        equal = np.vstack([self._equal, self.figures[per]])
+        level, under = np.eye(len(equal))[-1], np.zeros(len(self._most))
+        ends: list[float | None] = []
+        for sign in (1, -1):
+            least = linprog(sign * figure, self._most, under, equal, level, free)
+            end = sign * float(least.fun) if least.status == 0 and least.fun is not None else None
+            ends.append(end if end is not None and abs(end) < FARTHEST else None)
+        return ends[0], ends[1]

@@ -1,0 +1,116 @@
+"""Ceilings of accuracy: a table of an audit, a line of a screen, a bar on the page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from palate.construction import AuditSummary
+from palate.metrics import Ceilings
+from palate.metrics.ceilings import OpenEnds
+from palate.reports.contents import BenchmarkRuns
+from palate.reports.names import Names, context_name
+from palate.reports.numbers import NONE, Number, plain
+from palate.reports.parts import Picture
+from palate.reports.plots import ceiling_lines
+from palate.reports.table import WIDTH, Table
+
+BLIND, PERSONAL, TASTE = "without the user, B", "with the user, P", "taste is worth, P − B"
+MIRRORED = "B is ½ by design: of a mirrored couple, two users chose oppositely."
+UNSHARED = (
+    "B is not identifiable: no pair has votes of two users. Let two or more people, better five, "
+    "vote on the same pairs."
+)
+UNREPEATED = (
+    "P is not identifiable: nobody voted on a pair again. Ask some users the same pairs once more, "
+    "and leave both rows in the file."
+)
+CAPTURED = (
+    "captured: (accuracy − B)/(P − B). Below 0, a better scorer that ignores the user would gain; "
+    "∞ where taste may be worth nothing."
+)
+
+
+def ends(pair: OpenEnds | None) -> Number:
+    """Return an interval without a point.
+
+    >>> ends((0.7812, 0.85)), ends((0.5, 0.5)), ends((None, 0.2)), ends(None)
+    ('0.781 to 0.850', '0.500', '−∞ to 0.200', '–')
+    """
+    if pair is None:
+        return NONE
+    low, high = (
+        unbounded if end is None else plain(end)
+        for end, unbounded in zip(pair, ("−∞", "∞"), strict=True)
+    )
+    return Number(low if low == high else f"{low} to {high}", pair[0], *pair)
+
+
+def ceiling_table(
+    title: str, best: Ceilings, scorers: Iterable[tuple[str, float | None, OpenEnds | None]]
+) -> Table:
+    """Return the ceilings, and each scorer's accuracy on the same rows and what it captures."""
+    rows = [
+        [name, ends(value), NONE]
+        for name, value in ((BLIND, best.blind), (PERSONAL, best.personal), (TASTE, best.taste))
+    ]
+    listed = list(scorers)
+    rows += [[name, plain(accuracy), ends(captured)] for name, accuracy, captured in listed]
+    notes = [*_notes(best), *[CAPTURED] * any(captured for _, _, captured in listed)]
+    columns = ["", "accuracy [95 %]", "captured [95 %]"]
+    return Table(title, columns, rows, notes, 1, width=WIDTH)
+
+
+def audited_ceilings(summary: AuditSummary) -> Table:
+    """Return the same of an audit."""
+    scorers = (
+        (f"{it.scorer}, {context_name(it.context)}", it.on_shared_pairs, it.captured)
+        for it in summary.standings
+    )
+    return ceiling_table("how good anybody could be", summary.ceilings, scorers)
+
+
+def _notes(best: Ceilings) -> Iterator[str]:
+    # What the ceilings are of, and what is needed where votes do not tell them.
+    if best.blind == (0.5, 0.5):
+        yield MIRRORED
+    elif best.n_pairs:
+        yield (
+            f"Of {best.n_votes:,} rows on {best.n_pairs:,} pairs with votes of two users or more; "
+            f"{best.n_repeats:,} times a user voted again."
+        )
+    else:
+        yield UNSHARED
+    if not best.n_repeats:
+        yield UNREPEATED
+    if best.note:
+        yield f"{best.note}."
+
+
+def blind_ceiling(best: Ceilings) -> Iterator[str]:
+    """Yield how far accuracy could get without the user, where votes tell it."""
+    if best.blind and best.blind[0] < best.blind[1]:
+        yield (
+            f"Without the user, the best accuracy lies within {ends(best.blind)} (95 %; "
+            f"{best.n_pairs:,} pairs with votes of two users or more)."
+        )
+
+
+def ceiling_bar(benchmark: BenchmarkRuns, names: Names, number: int) -> Iterator[Picture]:
+    """Yield a bar from ½ over B to P, with each scorer on it, where votes tell B."""
+    best = benchmark.runs[0].verdicts.ceilings
+    if best.blind is None or benchmark.mirrored:
+        return
+    reached = [finding.run.verdicts.ceilings for finding in benchmark.findings]
+    every = zip(names.findings(benchmark.findings), reached, strict=True)
+    scorers = [(name, of.accuracy, of.captured) for name, of in every]
+    title = f"How good anybody could be, {benchmark.name}"
+    description = (
+        "The bar goes from ½ over the ceiling without the user to the one with the user; where a "
+        "colour is light, the ceiling lies there (95 %). A dot is a scorer."
+    )
+    dots = [(name, accuracy) for name, accuracy, _ in scorers if accuracy is not None]
+    table, drawn = (
+        ceiling_table(title, best, scorers),
+        ceiling_lines(dots, best.blind, best.personal),
+    )
+    yield Picture(f"ceilings-{number}", title, description, table, drawn)

@@ -1,0 +1,115 @@
+"""How good anybody could be, as an audit, a screen and a page say it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from checked_rows import row, set_of
+
+from palate.benchmarks import Dataset
+from palate.comparison import evaluate
+from palate.construction import audit
+from palate.construction.filter_validation import ceilings_of
+from palate.reports.ceilings import audited_ceilings
+from palate.reports.page import report
+from palate.reports.screen import screens
+from palate.seeding import rng
+
+
+def voted(pairs: int = 80, voters: int = 5, again: int = 0) -> Dataset:
+    """Pairs with votes of so many of 40 users, mostly for the longer text; some cast again."""
+    rows = []
+    for pair in range(pairs):
+        stream = rng("voted", pair)
+        for n, user in enumerate(stream.permutation(40)[:voters]):
+            texts = [f"Short {pair}.", f"A longer answer {pair}."]
+            if stream.random() < 0.8:
+                texts.reverse()
+            for vote in range(1 + (n == 0 and pair < again)):
+                fields = {"text": f"Question {pair}?", "chosen": texts[0], "rejected": texts[1]}
+                rows.append(row(f"{pair}-{user}-{vote}", f"u{user}", **fields))
+    return set_of(*rows)
+
+
+def test_an_audit_names_both_ceilings_and_what_a_scorer_captures() -> None:
+    pairs = voted(again=50)
+    result = audit(pairs, scorers=["longest"], root=None)
+    told, (standing,) = result.summary.ceilings, result.summary.standings
+    assert (told.n_pairs, told.n_votes, told.n_repeats) == (80, 450, 50)
+    assert told.blind and told.personal and told.taste and told.personal[1] == pytest.approx(1)
+    (run,) = evaluate(pairs, ["longest"], ["none"], root=None).runs
+    assert standing.on_shared_pairs == pytest.approx(run.accuracy)
+    # One door for the rows of a file and for those of a run.
+    assert told.blind == pytest.approx(run.verdicts.ceilings.blind, abs=1e-9)
+    assert standing.captured == run.verdicts.ceilings.captured
+    table = audited_ceilings(result.summary)
+    names = [line[0] for line in table.rows]
+    assert names[3] == "longest, none" and names[0].endswith("B")
+    assert table.rows[0][1] == f"{told.blind[0]:.3f} to {told.blind[1]:.3f}"
+    assert "450 rows on 80 pairs" in table.notes[0] and "50 times" in table.notes[0]
+
+
+def test_mirrored_couples_have_one_half_by_design() -> None:
+    summary = audit("tasting", root=None).summary
+    assert summary.ceilings.blind == (0.5, 0.5) and summary.ceilings.taste is None
+    told = " ".join(audited_ceilings(summary).notes)
+    assert "½ by design" in told and "P is not identifiable" in told
+
+
+def test_one_vote_a_pair_is_not_identifiable_in_words() -> None:
+    summary = audit(voted(voters=1), root=None).summary
+    assert summary.ceilings.blind is None and summary.ceilings.n_pairs == 0
+    table = audited_ceilings(summary)
+    assert [line[1] for line in table.rows] == ["–", "–", "–"]
+    assert "not identifiable: no pair has votes of two users" in table.notes[0]
+    assert "Let two or more people" in table.notes[0]
+
+
+def test_few_users_are_told() -> None:
+    rows = [each for each in voted().rows if int(each.user_id[1:]) < 12]
+    told = ceilings_of(set_of(*rows))
+    assert told.blind is None and "20 or more are needed" in str(told.note)
+
+
+def test_a_screen_names_the_blind_ceiling_where_votes_tell_it() -> None:
+    grid = evaluate(voted(), ["longest"], ["none"], root=None)
+    low, high = grid.runs[0].verdicts.ceilings.blind or (None, None)
+    text = " ".join(screens(grid)[0].text().split())
+    assert f"the best accuracy lies within {low:.3f} to {high:.3f} (95 %; 80 pairs" in text
+    for other in (voted(voters=1), "tasting"):
+        told = screens(evaluate(other, ["longest"], ["none"], root=None))[0].text()
+        assert "Without the user, the best" not in told
+
+
+@pytest.mark.full
+def test_the_page_draws_a_bar_with_each_scorer_on_it(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    evaluate(voted(again=50), ["longest", "random"], ["none"], root=tmp_path / "runs")
+    report(tmp_path / "runs", tmp_path / "page.html")
+    html = (tmp_path / "page.html").read_text("utf-8")
+    assert html.count("How good anybody could be, teas") >= 1
+    assert "without the user, B" in html and "with the user, P" in html
+    evaluate("tasting", ["longest"], ["none"], root=tmp_path / "couples")
+    report(tmp_path / "couples", tmp_path / "couples.html")
+    assert "How good anybody" not in (tmp_path / "couples.html").read_text("utf-8")
+
+
+@pytest.mark.full
+def test_real_votes_have_a_blind_ceiling_above_length(real_data: Path) -> None:
+    """The moments of the arguments' test votes are a brute-force count's."""
+    from palate.benchmarks import load_benchmark
+
+    pairs = load_benchmark(str(real_data / "convincing_arguments.jsonl.gz"))
+    told = ceilings_of(pairs)
+    votes: dict[object, dict[str, list[bool]]] = {}
+    for each in pairs.pairs:
+        both = each.key, *sorted((each.chosen, each.rejected))
+        users = votes.setdefault(both, {})
+        users.setdefault(each.user_id, []).append(each.chosen == both[1])
+    shared = [users for users in votes.values() if len(users) > 1]
+    assert told.n_pairs == len(shared)
+    assert told.n_votes == sum(len(cast) for users in shared for cast in users.values())
+    repeated = [cast for users in votes.values() for cast in users.values() if len(cast) > 1]
+    assert told.n_repeats == len(repeated)
+    assert told.blind and 0.6 < told.blind[0] < 0.75 and 0.8 < told.blind[1] < 0.9
