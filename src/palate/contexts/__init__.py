@@ -6,6 +6,7 @@ from palate.contexts.controls import (
     build_context,
     context_spec,
     of_stranger,
+    of_user,
     one_spelling,
     refuse_other_draws,
     shows,

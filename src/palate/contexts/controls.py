@@ -164,6 +164,15 @@ def of_stranger(context: str) -> str:
     return str(context_spec(context).having(of="stranger"))
 
 
+def of_user(context: str) -> str:
+    """Return the context that shows the user where this one shows a stranger.
+
+    >>> of_user("profile:5?draws=3&of=stranger")
+    'profile:5'
+    """
+    return str(context_spec(context).having(of=None, draws=None))
+
+
 def strangers_of(context: str, among: Iterable[str]) -> list[str]:
     """Return those of these contexts that show as much of a stranger, whatever their draws.
 

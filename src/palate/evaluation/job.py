@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from palate.benchmarks import Dataset
-from palate.contexts import context_spec, shows, strangers_of
+from palate.contexts import of_user, shows, strangers_of
 from palate.contexts.rows import ContextRows, SampledRows, make_rows
 from palate.errors import EndpointError, UsageError
 from palate.evaluation.states import need_choices, user_keys_fn
@@ -271,7 +271,7 @@ def taught(job: BoundScorer, mix: Mix) -> Mix:
     if "choices" in getattr(context, "needs", ()):
         raise UsageError(f"{job.spec}: {context.spec} shows what weights are learnt on; give them")
     if shows(context.spec) == "stranger":
-        context = work.context(str(context_spec(context.spec).having(of=None, draws=None)))
+        context = work.context(of_user(context.spec))
     past = pairs.past
     rows, name = make_rows(past, context, seed=work.settings.seed), f"{job.spec} {context.spec}"
     job = replace(job, context=context, pairs=past, rows=rows)
