@@ -332,5 +332,6 @@ def build_writer(
     spec: Spec, session: Session, settings: Settings, example: str, options: set[str]
 ) -> Writer:
     """Return who writes for this spec; refuses options that it does not know."""
+    limit = reply_limit(spec, MAX_TOKENS)
     model = session.language_model(spec, settings, {*options, *FIELD_OPTIONS}, example)
-    return Writer(model, reply_limit(spec, MAX_TOKENS))
+    return Writer(model, limit)
