@@ -139,12 +139,15 @@ def forty():
 
 
 def test_verdicts_in_json_are_held_and_their_differences_are_listed(
-    url, session, forty, record_property
+    url, session, forty, record_property, tmp_path
 ):
     """Three ways to ask one model; what differs is listed, and JSON is never unreadable."""
-    verdicts, notes = {}, {}
+    verdicts, notes, file = {}, {}, tmp_path / "body.json"
+    file.write_text('{"repetition_penalty": 1.3}')  # so small a model goes on for ever without
     for verdict in ("json", "text", "logits"):
-        judge = build_scorer(api("judge", url, verdict=verdict, max_tokens="96"), session, F32)
+        room = {"json": "96", "text": "16"}  # in words so small a model gives no verdict
+        how = {} if verdict == "logits" else {"max_tokens": room[verdict], "body": str(file)}
+        judge = build_scorer(api("judge", url, verdict=verdict, **how), session, F32)
         verdicts[verdict] = [made for _, made in sorted(judge.judge(forty))]
         notes[verdict] = judge.notes()
     assert notes["json"] == (), "the server holds replies to a schema"
