@@ -1,7 +1,7 @@
 """Models, run by this process or by an endpoint."""
 
 from palate.engines.chat_endpoint import Ask, ChatEndpoint, EndpointLanguageModel, SamplingRequest
-from palate.engines.chat_template import HELLO, TICKS, ChatTemplate, ids_of
+from palate.engines.chat_template import HELLO, ChatTemplate, ids_of
 from palate.engines.embedders import Embedder, Embedding, EmbeddingEndpoint, even_parts, unit_length
 from palate.engines.endpoint_fields import ExtraFields, reply_limit
 from palate.engines.endpoint_scores import (

@@ -9,7 +9,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, lru_cache
-from itertools import count
+from time import monotonic_ns
 from typing import Any
 
 from jinja2 import TemplateError
@@ -29,8 +29,6 @@ _PROBES = (
 )
 NAMED = 40
 """Characters of a message that an error names."""
-TICKS = count(1)
-"""In what order texts were broken and scorers made: a scorer names what it read itself."""
 
 
 class ChatTemplate:
@@ -66,7 +64,7 @@ class ChatTemplate:
         written = "|".join(map(re.escape, roles)) or "(?!)"
         self._roles = re.compile(rf"^([ \t]*)({written})", re.M)
         self.broken: dict[int, int] = {}
-        """Hashes of the texts that spelt a mark, and the tick at which each was last read."""
+        """Hashes of the texts that spelt a mark, and when each was last read."""
         self._lock = threading.Lock()
         self._remembered = lru_cache(1)(self._written)
         self._encoded = lru_cache(REMEMBERED)(self._tokenised)
@@ -183,7 +181,7 @@ class ChatTemplate:
                     text = text.replace(mark, f"{mark[0]}\u200b{mark[1:]}")
         text = self._roles.sub(lambda role: f"{role[1]}{role[2][0]}\u200b{role[2][1:]}", text)
         if text != whole:
-            self.broken[hash(whole)] = next(TICKS)
+            self.broken[hash(whole)] = monotonic_ns()
         return text
 
     def closed_text(self, messages: tuple[Message, ...], response: str) -> str:

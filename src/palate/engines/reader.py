@@ -185,9 +185,9 @@ class Reader:
         return ids_of(settings.eos_token_id)
 
     def broken_notes(self, since: int) -> tuple[str, ...]:
-        """Say how many of the texts that were read since this tick spelt a mark of the model."""
+        """Say how many of the texts that were read from this time on spelt a mark of the model."""
         template: ChatTemplate | None = self.__dict__.get("template")
-        n = sum(tick > since for tick in template.broken.values()) if template else 0
+        n = sum(read >= since for read in template.broken.values()) if template else 0
         texts = "1 text spells a mark" if n == 1 else f"{n:,} texts spell marks"
         return (f"{self.reference}: {texts} of the model, broken by a zero-width space",) * bool(n)
 

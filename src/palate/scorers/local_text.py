@@ -11,9 +11,10 @@ from contextlib import suppress
 from functools import cached_property
 from math import inf
 from pathlib import Path
+from time import monotonic_ns
 from typing import TYPE_CHECKING, TypeVar
 
-from palate.engines import TICKS, ChatTemplate, LocalModel, Reader, read_as
+from palate.engines import ChatTemplate, LocalModel, Reader, read_as
 from palate.prompts import as_text, cut_to_fit, fence, read_candidates
 from palate.records import (
     Encoded,
@@ -58,7 +59,7 @@ class LocalText:
     ) -> None:
         self.reference, self.head = reference, head
         self.session, self.settings, self.reads_as = session, settings, reads_as
-        self.since = next(TICKS)
+        self.since = monotonic_ns()
         """What was read before is no part of its notes: a session's readers serve many runs."""
 
     @property
