@@ -76,9 +76,9 @@ class Spec(Record):
         """
         kind = "|".join(map(re.escape, kinds))
         specs = [*map(cls.parse, re.split(rf"\+(?=(?:{kind})(?:[:?+]|\Z))", text))]
-        for one, other in pairwise(specs):
-            place = f"{one.reference}+{str(other).partition('?')[0]}"
-            if one.reference and not one.options and _lies_here(place):
+        for left, right in pairwise(specs):
+            place = f"{left.reference}+{str(right).partition('?')[0]}"
+            if left.reference and not left.options and _lies_here(place):
                 raise SpecError(f"spec {text!r}: {place} lies here; write the + of its name as %2B")
         return specs[-1].model_copy(update={"before": tuple(specs[:-1])})
 
@@ -155,8 +155,7 @@ class Spec(Record):
         value = self.options.get(name)
         if value is None:
             return None
-        pinned = None if Path(value).expanduser().is_file() else PINNED.fullmatch(value)
-        path, pin = (pinned["path"], pinned["pin"]) if pinned else (value, None)
+        path, pin = unpinned(value)
         try:
             content = Path(path).expanduser().read_bytes()
             file = SpecFile(name, path, content.decode(), sha256(content).hexdigest())
@@ -176,6 +175,12 @@ class Spec(Record):
         if not NUMBER.match(value) or not 0 < float(value) < float("inf"):
             raise self.error(f"{name}={value!r} is not a number above 0")
         return float(value)
+
+
+def unpinned(text: str) -> tuple[str, str | None]:
+    """Return the path of FILE or FILE@HASH, and the hash; a file of that very name comes first."""
+    pinned = None if Path(text).expanduser().is_file() else PINNED.fullmatch(text)
+    return (pinned["path"], pinned["pin"]) if pinned else (text, None)
 
 
 class SpecFile(NamedTuple):

@@ -51,8 +51,8 @@ def schema_of(**properties: Sequence[str | int] | None) -> Fields:
         kind = "integer" if values and isinstance(values[0], int) else "string"
         typed[name] = {"type": kind} | ({"enum": [*values]} if values else {})
     schema = {"type": "object", "properties": typed, "required": [*typed]}
-    held = {"name": "reply", "strict": True, "schema": schema | {"additionalProperties": False}}
-    return {"response_format": {"type": "json_schema", "json_schema": held}}
+    named = {"name": "reply", "strict": True, "schema": schema | {"additionalProperties": False}}
+    return {"response_format": {"type": "json_schema", "json_schema": named}}
 
 
 class ExtraFields:
@@ -131,10 +131,10 @@ class ExtraFields:
             if took.value[1] and (plain := self._try({}).value) and not plain[1]:
                 return name
             tried.append(f"{name} was ignored")
-        said = f" (the server says: {words})" if words else ""
+        why = f" (the server says: {words})" if words else ""
         raise EndpointError(
             f"{self.settings.base_url}: {self.settings.model} has no field for effort: "
-            f"{', '.join(tried)}{said}; leave effort out, or give the field itself by body=FILE"
+            f"{', '.join(tried)}{why}; leave effort out, or give the field itself by body=FILE"
         )
 
     def _holding(self) -> str:

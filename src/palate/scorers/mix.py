@@ -49,18 +49,15 @@ class Mix(Company):
 
     def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
         super().__init__(spec, session, settings)
-        given = self.content.weights, self.content.scales
-        if any(numbers and len(numbers) != len(self.members) for numbers in given):
-            raise SpecError(
-                f"{self.file}: expected {len(self.members)} weights, and as many scales"
-            )
+        given, n = (self.content.weights, self.content.scales), len(self.members)
+        if any(numbers and len(numbers) != n for numbers in given):
+            raise SpecError(f"{self.file}: expected {n} weights, and as many scales")
         if given[1] and not given[0]:
             raise SpecError(f"{self.file}: scales go with weights, as both are learnt otherwise")
-        self.learns = not given[0]
-        """True where weights are learnt on past choices."""
+        self.learns = not given[0]  # on past choices
         self.by = "learnt weights" if self.learns else "given weights"
         self.weights = tuple(map(Estimate, given[0]))
-        self.scales = given[1] or (1.0,) * len(self.members)
+        self.scales = given[1] or (1.0,) * n
         self.learnt: dict[str, int | str] | None = None
         self.info = self.info_of("mix", given, VARIANCE, log_odds=self.learns)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,9 +26,8 @@ from palate.records.slates import sign
 from palate.scorers.from_spec import build_scorer, spec_of
 from palate.seeding import digest
 from palate.session import Session
-from palate.specs import Spec
+from palate.specs import Spec, unpinned
 
-PINNED = re.compile(r"(.+)@([0-9a-f]{8})\Z")
 VOTES = {Outcome.CHOSEN: 1, Outcome.TIE: 0, Outcome.REJECTED: -1}
 T = TypeVar("T")
 
@@ -65,9 +63,7 @@ class Company(ABC):
 
     def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
         spec.only(())
-        named = spec.need_reference(f"{spec.kind}:members.toml")
-        pinned = None if Path(named).expanduser().is_file() else PINNED.match(named)
-        self.file = pinned[1] if pinned else named
+        self.file, pin_named = unpinned(spec.need_reference(f"{spec.kind}:members.toml"))
         try:
             text = Path(self.file).expanduser().read_text(encoding="utf-8")
             self.content: Any = self.kind.model_validate(tomllib.loads(text))
@@ -87,9 +83,9 @@ class Company(ABC):
             if first is not member:
                 raise SpecError(f"{where} is the same scorer as {first.name!r}; leave one out")
         self.members = tuple(by_print.values())
-        said = self.content.model_dump(mode="json", exclude={"members"}, exclude_none=True)
-        pin = digest(spec.kind, said, [(it.name, it.spec) for it in self.members])[:8]
-        if pinned and pinned[2] != pin:
+        rule = self.content.model_dump(mode="json", exclude={"members"}, exclude_none=True)
+        pin = digest(spec.kind, rule, [(it.name, it.spec) for it in self.members])[:8]
+        if pin_named not in (None, pin):
             raise SpecError(f"{spec}: {self.file} says something else now: it is @{pin}")
         self.canonical = str(spec.model_copy(update={"reference": f"{self.file}@{pin}"}))
         every = [part for member in self.members for part in components_of(member.scorer)]
@@ -103,7 +99,9 @@ class Company(ABC):
     def combine(self, parts: Sequence[Any]) -> Any:
         """Return what the whole makes of what the computations gave."""
         pairs = self.of_members(parts)
-        return self.joined([getattr(m.scorer, "combine", itemgetter(0))(own) for m, own in pairs])
+        return self.joined(
+            [getattr(m.scorer, "combine", itemgetter(0))(given) for m, given in pairs]
+        )
 
     @abstractmethod
     def joined(self, given: Sequence[Any]) -> Any:
