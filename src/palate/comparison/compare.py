@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 from typing import ClassVar
 
+from palate.comparison.gains import identity_parts
 from palate.comparison.paired import paired_each
 from palate.comparison.redraws import Contrast, NoisySide, is_shown, with_survival
 from palate.contexts import NOTHING, shows
@@ -14,6 +16,7 @@ from palate.errors import ComparisonError
 from palate.records import Record
 from palate.records.arguments import checked, grouped
 from palate.runs import (
+    IdentityParts,
     ResultSource,
     Run,
     RunLabel,
@@ -82,6 +85,8 @@ class Tests(Record):
 
     runs: tuple[Summary, ...]
     tests: tuple[Test, ...]
+    identity_parts: tuple[IdentityParts, ...] = ()
+    """Only where runs have a stranger of the user's kind."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +126,14 @@ class Comparison(Tabular):
 
     def content(self) -> Tests:
         """Return the runs and the tests."""
-        return Tests(runs=tuple(run.summary for run in self.runs), tests=self.tests)
+        summaries = tuple(run.summary for run in self.runs)
+        return Tests(runs=summaries, tests=self.tests, identity_parts=self.identity_parts)
+
+    @cached_property
+    def identity_parts(self) -> tuple[IdentityParts, ...]:
+        """What of the identity gains knows the person, and what the kind."""
+        of_sets = groups_of_runs(self.runs).values()
+        return tuple(parts for runs in of_sets for parts in identity_parts(runs))
 
 
 @checked

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, cast
 
+import numpy as np
+
 from palate.comparison.paired import paired
-from palate.comparison.redraws import Contrast, NoisySide, with_survival
-from palate.contexts import NOTHING, strangers_of
+from palate.comparison.redraws import Contrast, NoisySide, is_shown, with_survival
+from palate.contexts import NOTHING, same_of, strangers_of
 from palate.errors import ComparisonError
-from palate.metrics import minimum_detectable_effect
-from palate.runs import Gain, Run, with_holm
+from palate.metrics import minimum_detectable_effect, share_of
+from palate.runs import Gain, IdentityParts, ReportedEstimate, Run, with_holm
 from palate.scorers import State, draws_of, is_baseline, scorers_with_state, state_of
 
 Kind = Literal["gain", "identity"]
@@ -33,7 +35,7 @@ def gains_of(runs: Sequence[Run], missing: Sequence[tuple[str, str, str]] = ()) 
     gains: list[Gain] = []
     for (benchmark, scorer, context), run in by_cell.items():
         gains += _state_gains(run, by_cell)
-        if context == NOTHING:
+        if context == NOTHING or same_of(context) or same_of(scorer):
             continue
         contexts = [shown for name, by, shown in cells if (name, by) == (benchmark, scorer)]
         for kind, against in _partners(context, run.summary.oracle, contexts):
@@ -106,6 +108,57 @@ def gain(run: Run, other: Run, base: Gain, *, all_rows: bool = False) -> Gain:
     effect = minimum_detectable_effect(estimate.se, estimate.df)
     more = {"n_left_out": difference.n_all - estimate.n, "minimum_detectable_effect": effect}
     return base.model_copy(update=difference.figures | more)
+
+
+def identity_parts(runs: Sequence[Run]) -> list[IdentityParts]:
+    """Return what of each identity gain knows the person, and what the person's kind.
+
+    identity gain = (own − stranger of the kind) + (stranger of the kind − any stranger), where runs
+    have such a stranger, on the rows that have all three.
+    """
+    by_cell = {run.cell: run for run in runs}
+    if not any(same_of(text) for _, *texts in by_cell for text in texts):
+        return []
+    gains = [(each, against(each, by_cell)) for each in gains_of(runs) if each.kind == "identity"]
+    return [
+        _parts(each, by_cell[each.benchmark, each.scorer, each.context], by_cell[key], other)
+        for each, other in gains
+        if other is not None
+        for key in _kinds(each, by_cell)
+    ]
+
+
+def _kinds(gain: Gain, cells: Iterable[Key]) -> list[Key]:
+    name, scorer, context = gain.benchmark, gain.scorer, gain.context
+    if gain.state_against is None:
+        contexts = [shown for at, by, shown in cells if (at, by) == (name, scorer)]
+        return [(name, scorer, it) for it in strangers_of(context, contexts, of_kind=True)]
+    scorers = _scorers(cells, name, context)
+    alike = scorers_with_state(scorer, "stranger", scorers, of_kind=True)
+    return [(name, it, context) for it in alike]
+
+
+def _parts(gain: Gain, own: Run, of_kind: Run, third: Run) -> IdentityParts:
+    rows = [run.verdicts for run in (own, of_kind, third)]
+    if not all(rows[0].same_rows(other) for other in rows):
+        raise ComparisonError(f"{gain.scorer}: the runs of {gain.context} and its strangers differ")
+    counted = ~np.isnan([verdicts.values for verdicts in rows]).any(axis=0)
+    if gain.state_against is None:
+        counted &= rows[0].own_words > 0
+    couples = ((rows[0], rows[2]), (rows[0], rows[1]), (rows[1], rows[2]))
+    sums = [paired(*couple, counted=counted) for couple in couples]
+    identity, individual, kind = (each.estimate for each in sums)
+    shown = is_shown(gain) and (gain.value or 0) > 0
+    share = ReportedEstimate.of(share_of(kind, identity, individual)) if shown else None
+    return IdentityParts(
+        **{name: getattr(gain, name) for name in ("benchmark", "scorer", "context", "oracle")},
+        same=same_of(of_kind.summary.scorer) or same_of(of_kind.summary.context) or "",
+        identity=ReportedEstimate.of(identity),
+        individual=ReportedEstimate.of(individual),
+        kind=ReportedEstimate.of(kind),
+        stereotype_share=share,
+        n_left_out=sums[0].n_all - identity.n,
+    )
 
 
 def _partners(context: str, oracle: bool, asked: Sequence[str]) -> list[tuple[Kind, str]]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar, NamedTuple
 
 from palate.benchmarks import Dataset, need_pairs
-from palate.comparison.gains import gains_of
-from palate.contexts import refuse_other_draws, with_controls
+from palate.comparison.gains import gains_of, identity_parts
+from palate.contexts import need_same, refuse_other_draws, with_controls, with_kinds
 from palate.engines import RequestFile
 from palate.errors import EndpointError, UsageError
 from palate.evaluation import (
@@ -28,7 +29,16 @@ from palate.evaluation import (
 from palate.execution import build_runner
 from palate.records import NO_STRANGER, Context, Judge, Record, Scorer, components_of, info_of
 from palate.records.arguments import ObjectName
-from palate.runs import Gain, Printed, RatingReport, Run, SubgroupReport, Summary, Tabular
+from palate.runs import (
+    Gain,
+    IdentityParts,
+    Printed,
+    RatingReport,
+    Run,
+    SubgroupReport,
+    Summary,
+    Tabular,
+)
 from palate.specs import Spec
 from palate.specs import load as load_registered
 
@@ -63,6 +73,8 @@ class Evaluation(Record):
     """Only with `--by`."""
     ratings: tuple[RatingReport, ...] = ()
     """Only with `--target rating`."""
+    identity_parts: tuple[IdentityParts, ...] = ()
+    """Only with `--kinds`, or contexts that share traits."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +96,11 @@ class Grid(Tabular):
         """Its runs."""
         return self.runs
 
+    @cached_property
+    def identity_parts(self) -> tuple[IdentityParts, ...]:
+        """What of the identity gains knows the person, and what the kind."""
+        return tuple(identity_parts(self.runs))
+
     @property
     def all_unscored(self) -> list[Run]:
         """The runs without any score; those that lack strangers alone only where no run has any."""
@@ -101,7 +118,11 @@ class Grid(Tabular):
         """Return all but the verdicts."""
         summaries = tuple(run.summary for run in self.runs)
         return Evaluation(
-            runs=summaries, gains=self.gains, groups=self.groups, ratings=self.ratings
+            runs=summaries,
+            gains=self.gains,
+            groups=self.groups,
+            ratings=self.ratings,
+            identity_parts=self.identity_parts,
         )
 
 
@@ -112,12 +133,13 @@ def plan_grid(
     work: Work,
     *,
     rate_undecided: bool = False,
+    kinds: str | None = None,
 ) -> list[PlannedCell]:
     """Return the cells in the order they are run: scorer by scorer, so that a model is loaded once.
 
-    Every spec is built, and so checked, before anything is computed. Raises `UsageError` for two
-    benchmarks of one name, for two contexts that differ in draws alone, and where no cell has a
-    meaning.
+    Every spec is built, and so checked, before anything is computed; with `kinds`, a trait, so are
+    strangers who share it. Raises `UsageError` for two benchmarks of one name, for two contexts
+    that differ in draws alone, and where no cell has a meaning.
     """
     build_runner(work.session.engine)
     names = [pairs.name for pairs in benchmarks]
@@ -126,13 +148,14 @@ def plan_grid(
         raise UsageError(f"two benchmarks are named {twice}: rename a file, or run them apart")
     for pairs in benchmarks:
         need_pairs(pairs.rows, pairs.name)
+        need_same(pairs, kinds or "")
     built = [work.context(text) for text in dict.fromkeys(contexts or POSTS)]
     distinct = list({context.spec: context for context in built}.values())
     refuse_other_draws(context.spec for context in distinct)
     named = dict.fromkeys(
         text if isinstance(text, ObjectName) else str(Spec.parse(text)) for text in scorers
     )
-    texts = [spec for text in named for spec in with_states(text, work.scorer(text))]
+    texts = [spec for text in named for spec in with_states(text, work.scorer(text), kinds)]
     cells = []
     planned = set()
     for text in dict.fromkeys(texts):
@@ -143,6 +166,7 @@ def plan_grid(
         for pairs in benchmarks:
             need_choices(scorer, pairs, text)
             wanted = distinct if contexts is not None else _usual(text, pairs, distinct, work)
+            wanted = with_kinds(wanted, kinds, work.context)
             cells += [_cell(pairs, text, scorer, c, rate_undecided) for c in wanted]
     if cells and all(cell.not_applicable for cell in cells):
         raise UsageError(

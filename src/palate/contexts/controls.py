@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from palate.engines import canonical
 from palate.errors import SpecError, UsageError
@@ -30,6 +30,20 @@ DRAWS = 1
 Options = Mapping[str, str | int]
 NOTHING = "none"
 """The context that shows nobody."""
+CLUSTER = "cluster"
+"""What `same` names users by who write alike."""
+
+
+class Owner(NamedTuple):
+    """Whose text is shown: `self` or `stranger`, of how many, and what they share with the user."""
+
+    of: str = "self"
+    draws: int = DRAWS
+    same: str = ""
+
+
+OWNER: Options = Owner()._asdict()
+FREE = {"draws": None, "same": None}
 
 
 def build_context(
@@ -55,9 +69,9 @@ def build_context(
 
 
 def join(spec: Spec, session: Session, settings: Settings) -> JoinedContext:
-    """Build contexts that are joined by `+`; `of` and `draws` at the end hold for all of them.
+    """Build contexts that are joined by `+`; `of`, `draws` and `same` at the end hold for all.
 
-    Raises `SpecError` for a kind that is there twice, and for `of` or `draws` before the end.
+    Raises `SpecError` for a kind that is there twice, and for one of these before the end.
 
     >>> made = build_context("traits+profile:03?draws=2&of=stranger", Session())
     >>> made.spec, made.draws, [part.spec for part in made.parts]
@@ -68,14 +82,15 @@ def join(spec: Spec, session: Session, settings: Settings) -> JoinedContext:
         raise spec.error("none and stranger join nothing; write profile:k, and ?of=stranger last")
     if twice := next((kind for kind in kinds if kinds.count(kind) > 1), None):
         raise spec.error(f"{twice} is there twice; join each kind at most once")
-    if early := {"of", "draws"} & {name for part in spec.before for name in part.options}:
+    if early := {*OWNER} & {name for part in spec.before for name in part.options}:
         raise spec.error(f"{min(early)} holds for the whole; write it once, at the end")
-    of, draws = read_owner(spec)
-    whose = {"draws": None, "of": None if of == "self" else of}
-    parts = [build_context(str(part.having(**whose)), session, settings) for part in spec.parts]
-    *before, last = (Spec.parse(part.spec).having(of=None, draws=None) for part in parts)
-    last = last.having(of=whose["of"], draws=None if draws == DRAWS else str(draws))
-    return JoinedContext(str(last.model_copy(update={"before": (*before,)})), parts, of, draws)
+    owner, bare = read_owner(spec), dict.fromkeys(OWNER)
+    whose = {k: str(value) for k, value in owner._asdict().items() if value != OWNER[k]}
+    own = [part.having(**{**bare, **whose, "draws": None}) for part in spec.parts]
+    parts = [build_context(str(part), session, settings) for part in own]
+    *before, last = (Spec.parse(part.spec).having(**bare) for part in parts)
+    last = last.having(**whose).model_copy(update={"before": (*before,)})
+    return JoinedContext(str(last), parts, owner)
 
 
 class JoinedContext:
@@ -87,8 +102,9 @@ class JoinedContext:
 
     empty = False
 
-    def __init__(self, spec: str, parts: Sequence[Context], of: str, draws: int) -> None:
-        self.spec, self.parts, self.of, self.draws = spec, tuple(parts), of, draws
+    def __init__(self, spec: str, parts: Sequence[Context], owner: Owner) -> None:
+        self.spec, self.parts = spec, tuple(parts)
+        self.of, self.draws, self.same = owner
         self.oracle = any(part.oracle for part in parts)
         needs = (need for part in parts for need in getattr(part, "needs", ()))
         self.needs = tuple(dict.fromkeys(needs))
@@ -170,11 +186,13 @@ def of_user(context: str) -> str:
     >>> of_user("profile:5?draws=3&of=stranger")
     'profile:5'
     """
-    return str(context_spec(context).having(of=None, draws=None))
+    return str(context_spec(context).having(**dict.fromkeys(OWNER)))
 
 
-def strangers_of(context: str, among: Iterable[str]) -> list[str]:
+def strangers_of(context: str, among: Iterable[str], *, of_kind: bool = False) -> list[str]:
     """Return those of these contexts that show as much of a stranger, whatever their draws.
+
+    Any stranger, or one `of_kind`, who shares some traits with the user.
 
     >>> strangers_of("profile:5", ["none", "profile:5", "profile:5?draws=3&of=stranger"])
     ['profile:5?draws=3&of=stranger']
@@ -182,8 +200,24 @@ def strangers_of(context: str, among: Iterable[str]) -> list[str]:
     spec = _read(context)
     if spec is None or shows(context) != "user":
         return []
-    wanted, others = spec.having(of="stranger", draws=None), ((o, _read(o)) for o in among)
-    return [other for other, read in others if read and read.having(draws=None) == wanted]
+    return equal_but_draws(spec.having(of="stranger"), among, of_kind=of_kind)
+
+
+def equal_but_draws(spec: Spec, among: Iterable[str], *, of_kind: bool = False) -> list[str]:
+    """Return those of these texts that are this spec, whatever their draws; or one `of_kind`."""
+    wanted, others = spec.having(draws=None), ((other, _read(other)) for other in among)
+    alike = (other for other, read in others if read and read.having(**FREE) == wanted)
+    return [other for other in alike if bool(same_of(other)) == of_kind]
+
+
+def same_of(text: str) -> str | None:
+    """Return what strangers share with the user, by the spec of a context or scorer, if anything.
+
+    >>> same_of("stranger:5?same=age,region"), same_of("personal:./lore?state=stranger")
+    ('age,region', None)
+    """
+    spec = _read(text)
+    return None if spec is None else spec.options.get("same")
 
 
 def with_controls(contexts: Sequence[str], session: Session, settings: Settings) -> list[str]:
@@ -203,6 +237,19 @@ def with_controls(contexts: Sequence[str], session: Session, settings: Settings)
         except SpecError:  # a context of an installed package may know no strangers
             continue
     return list(dict.fromkeys(listed))
+
+
+def with_kinds(
+    contexts: Sequence[Context], same: str | None, build: Callable[[str], Context]
+) -> list[Context]:
+    """Return contexts, of each that shows the user with any stranger's and one's of their kind."""
+    every = {context.spec: context for context in contexts}
+    for context in contexts if same else ():
+        if not (context.empty or context.oracle) and shows(context.spec) == "user":
+            for other in strangers_of(context.spec, every) or [of_stranger(context.spec)]:
+                made = map(build, (other, str(context_spec(other).having(same=same))))
+                every |= {each.spec: each for each in made}
+    return [*every.values()]
 
 
 def refuse_other_draws(contexts: Iterable[str]) -> None:
@@ -231,12 +278,28 @@ def usual_name(context: str) -> str:
     return str(spec.model_copy(update={"kind": "stranger"}).having(of=None))
 
 
-def read_owner(spec: Spec) -> tuple[str, int]:
+def read_owner(spec: Spec) -> Owner:
     """Return whose text is shown, and of how many strangers (1 to 256); raises `SpecError`."""
     of = spec.choice("of", ("self", "stranger"), "self")
     if "draws" in spec.options and of != "stranger":
         raise spec.error("draws counts strangers; it goes with of=stranger")
-    return of, spec.number("draws", DRAWS, least=1, most=MOST_STRANGERS)
+    draws = spec.number("draws", DRAWS, least=1, most=MOST_STRANGERS)
+    return Owner(of, draws, read_same(spec, None if of == "stranger" else "of=stranger"))
+
+
+def read_same(spec: Spec, lacking: str | None) -> str:
+    """Return what strangers share with the user, sorted; raises `SpecError`, as for what it lacks.
+
+    >>> read_same(Spec.parse("profile:3?of=stranger&same=region,age"), None)
+    'age,region'
+    """
+    names = spec.options["same"].split(",") if "same" in spec.options else []
+    if names and lacking:
+        raise spec.error(f"same says which strangers; it goes with {lacking}")
+    alone = CLUSTER not in names or len(names) == 1
+    if not all(map(str.strip, names)) or len({*names}) < len(names) or not alone:
+        raise spec.error(f"name each trait once, as in same=region,age, or {CLUSTER} alone")
+    return ",".join(sorted(names))
 
 
 def one_spelling(spec: Spec, read: Options, default: Options) -> str:

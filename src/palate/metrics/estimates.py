@@ -99,6 +99,30 @@ def interval(value: float, spread: Spread, null: float = 0.5, bounds: Bounds = U
     return replace(bare, low=max(lo, value - half), high=min(hi, value + half), se=se, df=df, p=p)
 
 
+def share_of(part: Estimate, whole: Estimate, rest: Estimate) -> Estimate:
+    """Share of one mean in the sum of two, ``part / whole``, with Fieller's interval.
+
+    Every r with ``(part - r whole)² ≤ t² (V_part - r (V_part + V_whole - V_rest) + r² V_whole)``.
+    None where the sum itself may be 0, then with a note.
+
+    >>> of = [Estimate(0.1, se=0.02, df=60), Estimate(0.2, se=0.03, df=60)]
+    >>> share = share_of(*of, Estimate(0.1, se=0.02, df=60))
+    >>> share.value, round(share.low, 2), round(share.high, 2)
+    (0.5, 0.36, 0.64)
+    """
+    bare = Estimate(n=whole.n, n_units=whole.n_units, note="no interval: the sum may be 0")
+    p, w, df = part.value, whole.value, whole.df
+    if p is None or not w or df is None or part.se is None or whole.se is None or rest.se is None:
+        return bare
+    t = float(stdtrit(df, 1 - TAIL)) ** 2
+    a, c = w**2 - t * whole.se**2, p**2 - t * part.se**2
+    b = p * w - t * (part.se**2 + whole.se**2 - rest.se**2) / 2
+    if a <= 0 or b**2 < a * c:
+        return replace(bare, value=p / w)
+    root = math.sqrt(b**2 - a * c)
+    return replace(bare, value=p / w, low=(b - root) / a, high=(b + root) / a, note=None)
+
+
 def minimum_detectable_effect(se: float | None, df: float | None) -> float | None:
     """Smallest true difference from the null value that is found 8 times of 10 at p < 0.05.
 

@@ -59,6 +59,7 @@ from palate.records.users import (
     MOST_STRANGERS,
     NO_STRANGER,
     DistinctNames,
+    KindOf,
     User,
     UserPool,
     is_nobody,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from copy import copy
+from typing import TypeAlias
 
 from palate.errors import DataError, UsageError
 from palate.records.dates import oldest_first
@@ -47,6 +48,10 @@ class User(Record):
         return any(held.get(name, "").strip() for name in (names.split(",") if names else held))
 
 
+KindOf: TypeAlias = Callable[[User], Hashable | None]
+"""From a user to their kind; None where nothing tells it."""
+
+
 class UserPool:
     """The users of one subset, as a context may know them, and among whom strangers are drawn.
 
@@ -63,7 +68,9 @@ class UserPool:
         """True where any user's past choices are known."""
         self._row: tuple[str, str, int] | None = None
         self._having: tuple[str, ...] = ()
-        self._pools: dict[str, list[str]] = {}
+        self._kind: tuple[str, Hashable | None] = ("", True)
+        self._kinds: dict[str, KindOf] = {"": bool}  # one kind, of everybody
+        self._pools: dict[tuple[str, tuple[str, Hashable | None]], list[str]] = {}
 
     @classmethod
     def of(
@@ -113,6 +120,16 @@ class UserPool:
         made._having = tuple(sorted({*needs}))
         return made
 
+    def of_kind(
+        self, name: str, kinds: Callable[[Mapping[str, User]], KindOf], user: User
+    ) -> UserPool:
+        """Return the same users, whose `stranger` is of this user's kind by `kinds`, so named."""
+        if name not in self._kinds:
+            self._kinds[name] = kinds(self.users)
+        made = copy(self)
+        made._kind = name, self._kinds[name](user)
+        return made
+
     def stranger(self, having: str) -> User | None:
         """Return the row's stranger: a third user with posts (choices, traits), drawn for this row.
 
@@ -133,12 +150,13 @@ class UserPool:
                 "one, such as a benchmark's"
             )
         needs = self._having or (having,)
-        having = "+".join(needs)
-        if having not in self._pools:
-            names = (name for name, other in self.users.items() if all(map(other.has, needs)))
-            self._pools[having] = sorted(names)
-        excluded = {user, self.mirror_users.get(row, user)}
-        drawn = third_users(self._pools[having], excluded, draw + 1, having, self.seed, row)
+        having, (name, kind) = "+".join(needs), self._kind
+        if (having, self._kind) not in self._pools:
+            kind_of, every = self._kinds[name], self.users.items()
+            names = (name for name, it in every if all(map(it.has, needs)) and kind_of(it) == kind)
+            self._pools[having, self._kind] = [] if kind is None else sorted(names)
+        excluded, among = {user, self.mirror_users.get(row, user)}, self._pools[having, self._kind]
+        drawn = third_users(among, excluded, draw + 1, having, self.seed, row)
         return self.users[drawn[draw]] if len(drawn) > draw else None
 
 

@@ -18,10 +18,14 @@ from palate.reports.numbers import (
     without_interval,
 )
 from palate.reports.table import Table, breaks_between
-from palate.runs import RatingReport, SubgroupGap, SubgroupReport
+from palate.runs import IdentityParts, RatingReport, SubgroupGap, SubgroupReport
 
 MOST_USERS = 50
 """A screen lists so many."""
+KINDS = (
+    "individual: own over a stranger who shares what stands under same. kind: that stranger over "
+    "any. On rows that have all three. stereotype share: kind / identity gain, where that is shown."
+)
 
 
 def group_tables(views: Sequence[SubgroupReport]) -> list[Table]:
@@ -136,6 +140,30 @@ def _notes(views: Sequence[SubgroupReport], harmed: bool) -> Iterator[str]:
         )
         shares = [view.users_harmed for view in views if view.users_harmed is not None]
         yield from without_interval(("harmed", share.note) for share in shares)
+
+
+def kind_tables(parts: Sequence[IdentityParts]) -> list[Table]:
+    """Return, per benchmark, what of each identity gain knows the person, and what the kind."""
+    return [_kinds(name, some) for name, some in grouped(parts, lambda it: it.benchmark).items()]
+
+
+def _kinds(benchmark: str, parts: Sequence[IdentityParts]) -> Table:
+    short = short_names(each.scorer for each in parts)
+    columns: dict[str, Callable[[IdentityParts], str]] = {
+        **short.columns,
+        "same": lambda each: each.same,
+        "identity gain [95 %]": lambda each: figure(each.identity, signed=True),
+        "individual [95 %]": lambda each: figure(each.individual, signed=True),
+        "kind [95 %]": lambda each: figure(each.kind, signed=True),
+        "stereotype share [95 %]": lambda each: figure(each.stereotype_share),
+    }
+    notes = [KINDS]
+    for each in parts:
+        place, sums = short.place(each), ("identity", "individual", "kind")
+        notes += [f"{place}: {each.n_left_out:,} rows are in none."] * (each.n_left_out > 0)
+        notes += without_interval((f"{place}, {it}", getattr(each, it).note) for it in sums)
+    title = f"{benchmark}: the person or the kind"
+    return Table.of(title, parts, columns, [*notes, *legend(short)], 3)
 
 
 def rating_tables(found: Sequence[RatingReport]) -> list[Table]:
