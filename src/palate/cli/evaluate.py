@@ -85,11 +85,7 @@ def evaluate(
     computing: ComputingTwice,
     drawn: Shots,
     reported: Reported,
-    kinds: str | None = flags.run(
-        None,
-        "Also strangers who share this trait (or region,age; or cluster): the person or the kind?",
-        metavar="TRAIT",
-    ),
+    kinds: str | None = flags.run(None, "Also strangers who share this trait.", metavar="TRAIT"),
     disjoint_from: list[str] = flags.data(
         [], "What models were trained on: no user of it may be here; or a .txt of users; repeat."
     ),
@@ -181,8 +177,7 @@ def _refuse_nothing(grid: Grid) -> None:
 
 def _show(grid: Grid, reported: Reported, root: Path) -> None:
     first = screens(grid, root, hint=not reported.details)
-    rest = [*kind_tables(grid.identity_parts), *group_tables(grid.groups)]
-    rest += rating_tables(grid.ratings)
+    rest = kind_tables(grid.kinds) + group_tables(grid.groups) + rating_tables(grid.ratings)
     if reported.details:
         rest = grid_tables(grid, times=reported.form is Form.TABLE)
     if reported.form is Form.TABLE:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import combinations
 from typing import ClassVar
 
-from palate.comparison.gains import identity_parts
+from palate.comparison.gains import IdentityParts, gains_of, identity_parts
 from palate.comparison.paired import paired_each
 from palate.comparison.redraws import Contrast, NoisySide, is_shown, with_survival
-from palate.contexts import NOTHING, shows
+from palate.contexts import NOTHING, same_of, shows
 from palate.errors import ComparisonError
 from palate.records import Record
 from palate.records.arguments import checked, grouped
 from palate.runs import (
-    IdentityParts,
     ResultSource,
     Run,
     RunLabel,
@@ -85,8 +83,8 @@ class Tests(Record):
 
     runs: tuple[Summary, ...]
     tests: tuple[Test, ...]
-    identity_parts: tuple[IdentityParts, ...] = ()
-    """Only where runs have a stranger of the user's kind."""
+    kinds: tuple[IdentityParts, ...] = ()
+    """Only where runs are of contexts with `same`."""
 
 
 @dataclass(frozen=True)
@@ -127,13 +125,15 @@ class Comparison(Tabular):
     def content(self) -> Tests:
         """Return the runs and the tests."""
         summaries = tuple(run.summary for run in self.runs)
-        return Tests(runs=summaries, tests=self.tests, identity_parts=self.identity_parts)
+        return Tests(runs=summaries, tests=self.tests, kinds=self.kinds)
 
-    @cached_property
-    def identity_parts(self) -> tuple[IdentityParts, ...]:
+    @property
+    def kinds(self) -> tuple[IdentityParts, ...]:
         """What of the identity gains knows the person, and what the kind."""
-        of_sets = groups_of_runs(self.runs).values()
-        return tuple(parts for runs in of_sets for parts in identity_parts(runs))
+        if not any(same_of(text) for run in self.runs for text in run.cell[1:]):
+            return ()
+        sets = groups_of_runs(self.runs).values()
+        return tuple(each for runs in sets for each in identity_parts(runs, gains_of(runs)))
 
 
 @checked

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, cast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Literal
 
 import numpy as np
 
@@ -12,13 +12,27 @@ from palate.comparison.redraws import Contrast, NoisySide, is_shown, with_surviv
 from palate.contexts import NOTHING, same_of, strangers_of
 from palate.errors import ComparisonError
 from palate.metrics import minimum_detectable_effect, share_of
-from palate.runs import Gain, IdentityParts, ReportedEstimate, Run, with_holm
+from palate.runs import Gain, ReportedEstimate, Run, with_holm
 from palate.scorers import State, draws_of, is_baseline, scorers_with_state, state_of
 
 Kind = Literal["gain", "identity"]
 Key = tuple[str, str, str]
 """Benchmark, scorer and context."""
 STATE_GAINS: tuple[tuple[Kind, State], ...] = (("gain", "prior"), ("identity", "stranger"))
+
+
+class IdentityParts(Gain):
+    """An identity gain on rows that also have a stranger of the user's kind, and its two parts.
+
+    own − any stranger = (own − stranger of the kind) + (stranger of the kind − any stranger)
+    """
+
+    same: str
+    """What a stranger of the kind shares with the user: traits, or `cluster`."""
+    individual: ReportedEstimate
+    of_kind: ReportedEstimate
+    stereotype_share: ReportedEstimate | None = None
+    """of_kind / value, where the identity gain is shown and above 0."""
 
 
 def gains_of(runs: Sequence[Run], missing: Sequence[tuple[str, str, str]] = ()) -> list[Gain]:
@@ -31,23 +45,14 @@ def gains_of(runs: Sequence[Run], missing: Sequence[tuple[str, str, str]] = ()) 
     in which share of redraws it stays there.
     """
     by_cell = {run.cell: run for run in runs}
-    cells = [*by_cell, *missing]
     gains: list[Gain] = []
-    for (benchmark, scorer, context), run in by_cell.items():
-        gains += _state_gains(run, by_cell)
-        if context == NOTHING or same_of(context) or same_of(scorer):
-            continue
-        contexts = [shown for name, by, shown in cells if (name, by) == (benchmark, scorer)]
-        for kind, against in _partners(context, run.summary.oracle, contexts):
-            base, other = _unknown(run, kind, against), by_cell.get((benchmark, scorer, against))
-            gains.append(base if other is None else gain(run, other, base))
+    for cell, run in by_cell.items():
+        for kind, label, key in _controls(cell, [*by_cell, *missing], oracle=run.summary.oracle):
+            named = dict(zip(("benchmark", "scorer", "context"), cell, strict=True))
+            base = Gain(**named, kind=kind, against=label, oracle=run.summary.oracle)
+            gains.append(gain(run, by_cell[key], base) if key in by_cell else base)
     tables = [None if one.oracle or is_baseline(one.scorer) else one.benchmark for one in gains]
     return _redrawn(with_holm(gains, [one.p for one in gains], tables), tables, by_cell)
-
-
-def _unknown(run: Run, kind: Kind, against: str) -> Gain:
-    cell = dict(zip(("benchmark", "scorer", "context"), run.cell, strict=True))
-    return Gain(**cell, kind=kind, against=against, oracle=run.summary.oracle)
 
 
 def _redrawn(
@@ -70,98 +75,77 @@ def against(gain: Gain | None, by_cell: Mapping[Key, Run]) -> Run | None:
     """Return the run that a gain is over; None where it is not there."""
     if gain is None:
         return None
-    if gain.state_against is None:
-        return by_cell.get((gain.benchmark, gain.scorer, gain.against))
-    scorers = _scorers(by_cell, gain.benchmark, gain.context)
-    state = cast(State, gain.state_against)
-    other = next(iter(scorers_with_state(gain.scorer, state, scorers)), None)
-    return None if other is None else by_cell[gain.benchmark, other, gain.context]
+    controls = _controls(_cell(gain), by_cell, oracle=gain.oracle)
+    keys = (key for _, label, key in controls if label == gain.against)
+    return next((by_cell[key] for key in keys), None)
 
 
-def _state_gains(run: Run, by_cell: Mapping[Key, Run]) -> list[Gain]:
-    """Return what a user's own state gains over the prior's and over a stranger's."""
-    (benchmark, scorer, context), gains = run.cell, []
-    if state_of(scorer) != "own":
-        return []
-    for kind, state in STATE_GAINS:
-        for other in scorers_with_state(scorer, state, _scorers(by_cell, benchmark, context)):
-            draws = draws_of(other)
-            base = _unknown(run, kind, f"state={state}" + (f"&draws={draws}" if draws else ""))
-            against = by_cell[benchmark, other, context]
-            gains.append(gain(run, against, base, all_rows=True))
-    return gains
+def _cell(gain: Gain) -> Key:
+    return gain.benchmark, gain.scorer, gain.context
 
 
-def _scorers(cells: Iterable[Key], benchmark: str, context: str) -> list[str]:
-    return [scorer for name, scorer, shown in cells if (name, shown) == (benchmark, context)]
+def _controls(
+    cell: Key, cells: Iterable[Key], *, oracle: bool, of_kind: bool = False
+) -> Iterator[tuple[Kind, str, Key]]:
+    """Yield what a cell's gains are over, states first: which gain, a name, and the cell."""
+    (benchmark, scorer, context), cells = cell, [it for it in cells if it[0] == cell[0]]
+    alike = [by for _, by, shown in cells if shown == context]
+    for kind, state in STATE_GAINS if state_of(scorer) == "own" else ():
+        for other in scorers_with_state(scorer, state, alike, of_kind=of_kind):
+            draws = f"&draws={n}" if (n := draws_of(other)) else ""
+            yield kind, f"state={state}{draws}", (benchmark, other, context)
+    if context == NOTHING or same_of(context) or same_of(scorer):
+        return
+    contexts = [shown for _, by, shown in cells if by == scorer]
+    if NOTHING in contexts and not of_kind:
+        yield "gain", NOTHING, (benchmark, scorer, NOTHING)
+    for other in () if oracle else strangers_of(context, contexts, of_kind=of_kind):
+        yield "identity", other, (benchmark, scorer, other)
 
 
-def gain(run: Run, other: Run, base: Gain, *, all_rows: bool = False) -> Gain:
+def gain(run: Run, other: Run, base: Gain) -> Gain:
     """Fill in a gain over rows (couples) that both scored; of contexts those with an own part."""
     ours, theirs = run.verdicts, other.verdicts
     if not ours.same_rows(theirs):
         raise ComparisonError(
             f"{base.scorer}: the runs of {base.context} and {base.against} differ"
         )
-    difference = paired(ours, theirs, counted=None if all_rows else ours.own_words > 0)
+    difference = paired(ours, theirs, counted=None if base.state_against else ours.own_words > 0)
     estimate = difference.estimate
     effect = minimum_detectable_effect(estimate.se, estimate.df)
     more = {"n_left_out": difference.n_all - estimate.n, "minimum_detectable_effect": effect}
     return base.model_copy(update=difference.figures | more)
 
 
-def identity_parts(runs: Sequence[Run]) -> list[IdentityParts]:
-    """Return what of each identity gain knows the person, and what the person's kind.
-
-    identity gain = (own − stranger of the kind) + (stranger of the kind − any stranger), where runs
-    have such a stranger, on the rows that have all three.
-    """
-    by_cell = {run.cell: run for run in runs}
-    if not any(same_of(text) for _, *texts in by_cell for text in texts):
-        return []
-    gains = [(each, against(each, by_cell)) for each in gains_of(runs) if each.kind == "identity"]
-    return [
-        _parts(each, by_cell[each.benchmark, each.scorer, each.context], by_cell[key], other)
-        for each, other in gains
-        if other is not None
-        for key in _kinds(each, by_cell)
-    ]
+def identity_parts(runs: Sequence[Run], gains: Iterable[Gain]) -> list[IdentityParts]:
+    """Return the parts of each identity gain of these runs, for each kind of stranger they have."""
+    by_cell, parts = {run.cell: run for run in runs}, []
+    for each in gains:
+        cell, other = _cell(each), against(each, by_cell)
+        for kind, _, key in _controls(cell, by_cell, oracle=each.oracle, of_kind=True):
+            by_context = each.state_against is None
+            if other and kind == each.kind and by_context == (key[1] == each.scorer):
+                parts.append(_parts(each, by_cell[cell], by_cell[key], other))
+    return parts
 
 
-def _kinds(gain: Gain, cells: Iterable[Key]) -> list[Key]:
-    name, scorer, context = gain.benchmark, gain.scorer, gain.context
-    if gain.state_against is None:
-        contexts = [shown for at, by, shown in cells if (at, by) == (name, scorer)]
-        return [(name, scorer, it) for it in strangers_of(context, contexts, of_kind=True)]
-    scorers = _scorers(cells, name, context)
-    alike = scorers_with_state(scorer, "stranger", scorers, of_kind=True)
-    return [(name, it, context) for it in alike]
-
-
-def _parts(gain: Gain, own: Run, of_kind: Run, third: Run) -> IdentityParts:
-    rows = [run.verdicts for run in (own, of_kind, third)]
-    if not all(rows[0].same_rows(other) for other in rows):
-        raise ComparisonError(f"{gain.scorer}: the runs of {gain.context} and its strangers differ")
-    counted = ~np.isnan([verdicts.values for verdicts in rows]).any(axis=0)
-    if gain.state_against is None:
-        counted &= rows[0].own_words > 0
-    couples = ((rows[0], rows[2]), (rows[0], rows[1]), (rows[1], rows[2]))
-    sums = [paired(*couple, counted=counted) for couple in couples]
-    identity, individual, kind = (each.estimate for each in sums)
+def _parts(gain: Gain, own: Run, alike: Run, other: Run) -> IdentityParts:
+    ours, theirs = own.verdicts, [own.verdicts, alike.verdicts, other.verdicts]
+    if not ours.same_rows(theirs[1]):
+        raise ComparisonError(f"{gain.scorer}: the runs of strangers of {gain.context} differ")
+    counted = ~np.isnan(sum(verdicts.values for verdicts in theirs))
+    counted &= (ours.own_words > 0) | (gain.state_against is not None)
+    couples = ((0, 2), (0, 1), (1, 2))
+    sums = [paired(theirs[a], theirs[b], counted=counted) for a, b in couples]
+    whole, individual, of_kind = (each.estimate for each in sums)
     shown = is_shown(gain) and (gain.value or 0) > 0
-    share = ReportedEstimate.of(share_of(kind, identity, individual)) if shown else None
+    share = ReportedEstimate.of(share_of(of_kind, whole, individual)) if shown else None
+    named = gain.model_dump(include={"benchmark", "scorer", "context", "kind", "against", "oracle"})
     return IdentityParts(
-        **{name: getattr(gain, name) for name in ("benchmark", "scorer", "context", "oracle")},
-        same=same_of(of_kind.summary.scorer) or same_of(of_kind.summary.context) or "",
-        identity=ReportedEstimate.of(identity),
+        **named | sums[0].figures,
+        same=same_of(alike.summary.scorer) or same_of(alike.summary.context) or "",
+        n_left_out=sums[0].n_all - whole.n,
         individual=ReportedEstimate.of(individual),
-        kind=ReportedEstimate.of(kind),
+        of_kind=ReportedEstimate.of(of_kind),
         stereotype_share=share,
-        n_left_out=sums[0].n_all - identity.n,
     )
-
-
-def _partners(context: str, oracle: bool, asked: Sequence[str]) -> list[tuple[Kind, str]]:
-    controls: list[tuple[Kind, str]] = [("gain", NOTHING)] if NOTHING in asked else []
-    strangers = [] if oracle else strangers_of(context, asked)
-    return [*controls, *(("identity", other) for other in strangers)]

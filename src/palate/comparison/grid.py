@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar, NamedTuple
 
 from palate.benchmarks import Dataset, need_pairs
-from palate.comparison.gains import gains_of, identity_parts
+from palate.comparison.gains import IdentityParts, gains_of, identity_parts
 from palate.contexts import need_same, refuse_other_draws, with_controls, with_kinds
 from palate.engines import RequestFile
 from palate.errors import EndpointError, UsageError
@@ -29,16 +28,7 @@ from palate.evaluation import (
 from palate.execution import build_runner
 from palate.records import NO_STRANGER, Context, Judge, Record, Scorer, components_of, info_of
 from palate.records.arguments import ObjectName
-from palate.runs import (
-    Gain,
-    IdentityParts,
-    Printed,
-    RatingReport,
-    Run,
-    SubgroupReport,
-    Summary,
-    Tabular,
-)
+from palate.runs import Gain, Printed, RatingReport, Run, SubgroupReport, Summary, Tabular
 from palate.specs import Spec
 from palate.specs import load as load_registered
 
@@ -73,8 +63,8 @@ class Evaluation(Record):
     """Only with `--by`."""
     ratings: tuple[RatingReport, ...] = ()
     """Only with `--target rating`."""
-    identity_parts: tuple[IdentityParts, ...] = ()
-    """Only with `--kinds`, or contexts that share traits."""
+    kinds: tuple[IdentityParts, ...] = ()
+    """Only with `--kinds`, or contexts with `same`."""
 
 
 @dataclass(frozen=True)
@@ -96,10 +86,10 @@ class Grid(Tabular):
         """Its runs."""
         return self.runs
 
-    @cached_property
-    def identity_parts(self) -> tuple[IdentityParts, ...]:
+    @property
+    def kinds(self) -> tuple[IdentityParts, ...]:
         """What of the identity gains knows the person, and what the kind."""
-        return tuple(identity_parts(self.runs))
+        return tuple(identity_parts(self.runs, self.gains))
 
     @property
     def all_unscored(self) -> list[Run]:
@@ -116,14 +106,8 @@ class Grid(Tabular):
 
     def content(self) -> Evaluation:
         """Return all but the verdicts."""
-        summaries = tuple(run.summary for run in self.runs)
-        return Evaluation(
-            runs=summaries,
-            gains=self.gains,
-            groups=self.groups,
-            ratings=self.ratings,
-            identity_parts=self.identity_parts,
-        )
+        content = {name: getattr(self, name) for name in Evaluation.model_fields}
+        return Evaluation(**content | {"runs": tuple(run.summary for run in self.runs)})
 
 
 def plan_grid(

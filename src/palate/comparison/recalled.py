@@ -72,8 +72,8 @@ def grid_key(
         for each in sets
     ]
     settings = work.settings.model_dump(mode="json")
-    request = [data, named, None if contexts is None else chosen, settings, twice, rate_undecided]
-    request += [kinds] * (kinds is not None)
+    how = None if contexts is None else chosen, kinds, twice, rate_undecided
+    request = [data, named, *how, settings]
     return digest("grid", str(work.root.resolve()), request, work.session.engine, _surroundings())
 
 

@@ -20,4 +20,4 @@ from palate.contexts.controls import (
     with_kinds,
 )
 from palate.contexts.generated import PlanContext, Writer, build_writer
-from palate.contexts.kinds import kinds_by, need_same, of_kind
+from palate.contexts.kinds import kinds_of, need_same

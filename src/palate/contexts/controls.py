@@ -43,7 +43,6 @@ class Owner(NamedTuple):
 
 
 OWNER: Options = Owner()._asdict()
-FREE = {"draws": None, "same": None}
 
 
 def build_context(
@@ -84,11 +83,11 @@ def join(spec: Spec, session: Session, settings: Settings) -> JoinedContext:
         raise spec.error(f"{twice} is there twice; join each kind at most once")
     if early := {*OWNER} & {name for part in spec.before for name in part.options}:
         raise spec.error(f"{min(early)} holds for the whole; write it once, at the end")
-    owner, bare = read_owner(spec), dict.fromkeys(OWNER)
-    whose = {k: str(value) for k, value in owner._asdict().items() if value != OWNER[k]}
-    own = [part.having(**{**bare, **whose, "draws": None}) for part in spec.parts]
-    parts = [build_context(str(part), session, settings) for part in own]
-    *before, last = (Spec.parse(part.spec).having(**bare) for part in parts)
+    owner = read_owner(spec)
+    whose = {k: None if v == OWNER[k] else str(v) for k, v in owner._asdict().items()}
+    each = (str(part.having(**whose | {"draws": None})) for part in spec.parts)
+    parts = [build_context(part, session, settings) for part in each]
+    *before, last = (Spec.parse(part.spec).having(**dict.fromkeys(OWNER)) for part in parts)
     last = last.having(**whose).model_copy(update={"before": (*before,)})
     return JoinedContext(str(last), parts, owner)
 
@@ -206,7 +205,7 @@ def strangers_of(context: str, among: Iterable[str], *, of_kind: bool = False) -
 def equal_but_draws(spec: Spec, among: Iterable[str], *, of_kind: bool = False) -> list[str]:
     """Return those of these texts that are this spec, whatever their draws; or one `of_kind`."""
     wanted, others = spec.having(draws=None), ((other, _read(other)) for other in among)
-    alike = (other for other, read in others if read and read.having(**FREE) == wanted)
+    alike = (o for o, read in others if read and read.having(draws=None, same=None) == wanted)
     return [other for other in alike if bool(same_of(other)) == of_kind]
 
 
@@ -296,8 +295,11 @@ def read_same(spec: Spec, lacking: str | None) -> str:
     names = spec.options["same"].split(",") if "same" in spec.options else []
     if names and lacking:
         raise spec.error(f"same says which strangers; it goes with {lacking}")
-    alone = CLUSTER not in names or len(names) == 1
-    if not all(map(str.strip, names)) or len({*names}) < len(names) or not alone:
+    if (
+        "" in map(str.strip, names)
+        or len({*names}) < len(names)
+        or CLUSTER in names[: len(names) - 1]
+    ):
         raise spec.error(f"name each trait once, as in same=region,age, or {CLUSTER} alone")
     return ",".join(sorted(names))
 

@@ -9,7 +9,7 @@ from functools import lru_cache, partial
 from typing import TypeVar
 
 from palate.contexts.controls import OWNER, Options, one_spelling, read_owner
-from palate.contexts.kinds import of_kind
+from palate.contexts.kinds import kinds_of
 from palate.data import forbidden_responses, forbidden_texts, holds, leaks, normal
 from palate.errors import SpecError
 from palate.prompts import ABOVE_TRAITS, as_text, example_text, prompt_hash, trait_text
@@ -97,7 +97,7 @@ class RecordedContext(ABC):
         of_user = self.of_user(view, user)
         if self.of == "self" or not of_user.parts:
             return of_user
-        stranger = of_kind(pool, user, self.same).stranger(self.records)
+        stranger = pool.sharing(self.same, kinds_of).stranger(self.records)
         words = of_user.own_words
         other = self.of_stranger(view, stranger, of_user)
         changed = {"own_words": words, "shortfall_words": max(0, words - other.own_words)}

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate.benchmarks import Dataset, EvaluatedVotes
-from palate.contexts import kinds_by, need_same
+from palate.contexts import kinds_of, need_same
 from palate.contexts.rows import ContextRows, UserKeys, UserKeysFn, no_user_keys, own_user_keys
 from palate.errors import BenchmarkError, UsageError
 from palate.records import (
@@ -19,7 +19,6 @@ from palate.records import (
     Scorer,
     ScorerInfo,
     Slate,
-    User,
     UserPool,
     choices_of,
     mirror_users_of,
@@ -132,13 +131,12 @@ def user_keys_fn(scorer: Scorer | Judge, info: ScorerInfo, pairs: Dataset, seed:
     same = getattr(scorer, "same", "")
     need_same(pairs, same)
     users = UserPool.of((*pairs.everyone, *pairs.rows, *pairs.history) if same else ()).users
-    kind_of = kinds_by(same)(users)
-    kinds = {user_key(name): kind_of(user) for name, user in users.items()}
+    kinds = {user_key(name): kind for name, kind in kinds_of(users, same).items()}
 
     def third(question: Question, draw: int) -> UserKeys:
         pair = {question.user_id, mirror_users.get(question.id, question.user_id)}
-        kind = kind_of(User(id=question.user_id, traits=question.traits))
-        others = [key for key in known if same and (kind is None or kinds.get(key) != kind)]
+        kind = kinds.get(user_key(question.user_id), None if same else "")
+        others = (key for key in known if kinds.get(key, "") != kind)
         excluded = tuple(sorted({*map(user_key, pair), *others}))
         if votes:
             return UserKeys(excluded=excluded)

@@ -59,7 +59,6 @@ from palate.records.users import (
     MOST_STRANGERS,
     NO_STRANGER,
     DistinctNames,
-    KindOf,
     User,
     UserPool,
     is_nobody,

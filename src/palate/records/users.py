@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from copy import copy
-from typing import TypeAlias
 
 from palate.errors import DataError, UsageError
 from palate.records.dates import oldest_first
@@ -48,10 +47,6 @@ class User(Record):
         return any(held.get(name, "").strip() for name in (names.split(",") if names else held))
 
 
-KindOf: TypeAlias = Callable[[User], Hashable | None]
-"""From a user to their kind; None where nothing tells it."""
-
-
 class UserPool:
     """The users of one subset, as a context may know them, and among whom strangers are drawn.
 
@@ -68,9 +63,9 @@ class UserPool:
         """True where any user's past choices are known."""
         self._row: tuple[str, str, int] | None = None
         self._having: tuple[str, ...] = ()
-        self._kind: tuple[str, Hashable | None] = ("", True)
-        self._kinds: dict[str, KindOf] = {"": bool}  # one kind, of everybody
-        self._pools: dict[tuple[str, tuple[str, Hashable | None]], list[str]] = {}
+        self._same = ""
+        self._kinds: dict[str, Mapping[str, Hashable]] = {"": {}}
+        self._pools: dict[tuple[Hashable, ...], list[str]] = {}
 
     @classmethod
     def of(
@@ -120,14 +115,14 @@ class UserPool:
         made._having = tuple(sorted({*needs}))
         return made
 
-    def of_kind(
-        self, name: str, kinds: Callable[[Mapping[str, User]], KindOf], user: User
+    def sharing(
+        self, same: str, kinds_of: Callable[[Mapping[str, User], str], Mapping[str, Hashable]]
     ) -> UserPool:
-        """Return the same users, whose `stranger` is of this user's kind by `kinds`, so named."""
-        if name not in self._kinds:
-            self._kinds[name] = kinds(self.users)
+        """Return the same users, whose `stranger` is of the kind of the row's user, if any."""
+        if same not in self._kinds:
+            self._kinds[same] = kinds_of(self.users, same)
         made = copy(self)
-        made._kind = name, self._kinds[name](user)
+        made._same = same
         return made
 
     def stranger(self, having: str) -> User | None:
@@ -150,13 +145,14 @@ class UserPool:
                 "one, such as a benchmark's"
             )
         needs = self._having or (having,)
-        having, (name, kind) = "+".join(needs), self._kind
-        if (having, self._kind) not in self._pools:
-            kind_of, every = self._kinds[name], self.users.items()
-            names = (name for name, it in every if all(map(it.has, needs)) and kind_of(it) == kind)
-            self._pools[having, self._kind] = [] if kind is None else sorted(names)
-        excluded, among = {user, self.mirror_users.get(row, user)}, self._pools[having, self._kind]
-        drawn = third_users(among, excluded, draw + 1, having, self.seed, row)
+        having, kinds = "+".join(needs), self._kinds[self._same]
+        kind = kinds.get(user, None if self._same else "")
+        among = having, self._same, kind
+        if among not in self._pools:
+            alike = (it for name, it in self.users.items() if kinds.get(name, "") == kind)
+            self._pools[among] = sorted(it.id for it in alike if all(map(it.has, needs)))
+        excluded = {user, self.mirror_users.get(row, user)}
+        drawn = third_users(self._pools[among], excluded, draw + 1, having, self.seed, row)
         return self.users[drawn[draw]] if len(drawn) > draw else None
 
 

@@ -38,7 +38,7 @@ def grid_tables(grid: Grid, *, times: bool = True) -> list[Table]:
     """Return every figure: a table per benchmark, one by subset, by group, and of ratings."""
     return [
         *detail_tables(grid, times=times),
-        *kind_tables(grid.identity_parts),
+        *kind_tables(grid.kinds),
         *group_tables(grid.groups),
         *rating_tables(grid.ratings),
     ]
@@ -279,7 +279,7 @@ def comparison_tables(comparison: Comparison, *, details: bool = True) -> list[T
         tables.append(_ranking(group, marked, notes))
         if group.tests:
             tables.append(_tests(group, short, details=details))
-    return [*tables, *kind_tables(comparison.identity_parts)]
+    return [*tables, *kind_tables(comparison.kinds)]
 
 
 def _ranking_notes(groups: Sequence[ComparisonGroup], short: ShortNames) -> Iterator[str]:

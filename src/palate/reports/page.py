@@ -29,7 +29,6 @@ from palate.reports.page_scorers import limits, pictures, ranking, scorers
 from palate.reports.page_users import subsets, trust, users
 from palate.reports.parts import Fixed, Picture, Section, inline, look, save_drawing
 from palate.reports.table import Table, account_table, filled
-from palate.reports.user_tables import kind_tables
 from palate.reports.verdict import doubts, verdict
 from palate.runs import Manifest, ResultSource
 from palate.scorers import GROUP
@@ -322,11 +321,6 @@ SECTIONS: tuple[Maker, ...] = (
     _of_each("scorers", "Scorers", scorers, "Does a scorer know whom it is judging for?"),
     _of_each("picture", "What is shown, and what it is worth", pictures),
     example,
-    _of_each(
-        "kinds",
-        "The person or the kind",
-        lambda of, names, _: map(names.table, kind_tables(of.grid.identity_parts)),
-    ),
     _of_each("users", "Who is served badly", users),
     _of_each("subsets", "Subsets", subsets),
     _of_each(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
+from palate.comparison import IdentityParts
 from palate.records.arguments import grouped
 from palate.reports.names import ShortNames, legend, short_names
 from palate.reports.numbers import (
@@ -18,10 +19,11 @@ from palate.reports.numbers import (
     without_interval,
 )
 from palate.reports.table import Table, breaks_between
-from palate.runs import IdentityParts, RatingReport, SubgroupGap, SubgroupReport
+from palate.runs import RatingReport, SubgroupGap, SubgroupReport
 
 MOST_USERS = 50
 """A screen lists so many."""
+TITLE = "the person or the kind"
 KINDS = (
     "individual: own over a stranger who shares what stands under same. kind: that stranger over "
     "any. On rows that have all three. stereotype share: kind / identity gain, where that is shown."
@@ -152,18 +154,17 @@ def _kinds(benchmark: str, parts: Sequence[IdentityParts]) -> Table:
     columns: dict[str, Callable[[IdentityParts], str]] = {
         **short.columns,
         "same": lambda each: each.same,
-        "identity gain [95 %]": lambda each: figure(each.identity, signed=True),
+        "identity gain [95 %]": lambda each: figure(each, signed=True),
         "individual [95 %]": lambda each: figure(each.individual, signed=True),
-        "kind [95 %]": lambda each: figure(each.kind, signed=True),
+        "kind [95 %]": lambda each: figure(each.of_kind, signed=True),
         "stereotype share [95 %]": lambda each: figure(each.stereotype_share),
     }
-    notes = [KINDS]
+    notes = [KINDS, *without_interval((short.place(each), each.note) for each in parts)]
     for each in parts:
-        place, sums = short.place(each), ("identity", "individual", "kind")
-        notes += [f"{place}: {each.n_left_out:,} rows are in none."] * (each.n_left_out > 0)
-        notes += without_interval((f"{place}, {it}", getattr(each, it).note) for it in sums)
-    title = f"{benchmark}: the person or the kind"
-    return Table.of(title, parts, columns, [*notes, *legend(short)], 3)
+        notes += [f"{short.place(each)}: {each.n_left_out:,} rows left out."] * bool(
+            each.n_left_out
+        )
+    return Table.of(f"{benchmark}: {TITLE}", parts, columns, [*notes, *legend(short)], 3)
 
 
 def rating_tables(found: Sequence[RatingReport]) -> list[Table]:

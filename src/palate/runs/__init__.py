@@ -31,7 +31,6 @@ from palate.runs.row import RatedPair, TextHash, VerdictRow
 from palate.runs.run import Run, load_runs, noise_of
 from palate.runs.summary import (
     Gain,
-    IdentityParts,
     MemberReport,
     Members,
     Noise,

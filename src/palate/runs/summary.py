@@ -190,27 +190,6 @@ class Gain(WhereGiven):
         return state if equals and name == "state" else None
 
 
-class IdentityParts(Record):
-    """What of an identity gain knows the person, and what the kind; on rows that have all three."""
-
-    benchmark: str
-    scorer: str
-    context: str
-    oracle: bool = False
-    same: str
-    """What the stranger of the kind shares with the user: traits, or `cluster`."""
-    identity: ReportedEstimate
-    """Own − any stranger, the sum of the two below."""
-    individual: ReportedEstimate
-    """Own − stranger of the kind."""
-    kind: ReportedEstimate
-    """Stranger of the kind − any stranger."""
-    stereotype_share: ReportedEstimate | None = None
-    """kind / identity, only where the identity gain is shown and above 0."""
-    n_left_out: int = 0
-    """Rows, or couples, without a score under one of the three, or without an own part."""
-
-
 class RunLabel(Record):
     """One run of a test."""
 

@@ -13,10 +13,10 @@ from scipy.optimize import linear_sum_assignment
 
 from palate.benchmarks import Dataset
 from palate.comparison.grid import POSTS
-from palate.contexts import NOTHING, build_context, of_kind, refuse_other_draws, shows
+from palate.contexts import NOTHING, build_context, kinds_of, refuse_other_draws, shows
 from palate.errors import UsageError
 from palate.evaluation import make_rows
-from palate.records import Context, Settings, Slate, User, normal_form, user_key
+from palate.records import Context, Settings, Slate, normal_form, user_key
 from palate.seeding import digest, rng, shuffled
 from palate.session import default_session
 from palate.study.records import (
@@ -135,8 +135,7 @@ def make_items(
             if shows(context.spec) == "stranger":
                 pool = pools[pair.subset].at(pair.id, pair.user_id, k % rows.draws)
                 pool = getattr(context, "pool_of", lambda known: known)(pool)
-                user_of_row = User(id=pair.user_id, traits=pair.traits)
-                pool = of_kind(pool, user_of_row, getattr(context, "same", ""))
+                pool = pool.sharing(getattr(context, "same", ""), kinds_of)
                 strangers = [pool.stranger(of) for of in needs if of != "aspects"]
                 of_item.update(user_key(other.id) for other in strangers if other is not None)
             side = "first" if item.answers[0] == pair.chosen else "second"
