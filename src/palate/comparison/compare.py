@@ -124,8 +124,7 @@ class Comparison(Tabular):
 
     def content(self) -> Tests:
         """Return the runs and the tests."""
-        summaries = tuple(run.summary for run in self.runs)
-        return Tests(runs=summaries, tests=self.tests, kinds=self.kinds)
+        return Tests(runs=tuple(r.summary for r in self.runs), tests=self.tests, kinds=self.kinds)
 
     @property
     def kinds(self) -> tuple[IdentityParts, ...]:

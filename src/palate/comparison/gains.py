@@ -24,7 +24,8 @@ STATE_GAINS: tuple[tuple[Kind, State], ...] = (("gain", "prior"), ("identity", "
 class IdentityParts(Gain):
     """An identity gain on rows that also have a stranger of the user's kind, and its two parts.
 
-    own − any stranger = (own − stranger of the kind) + (stranger of the kind − any stranger)
+    own − any stranger = (own − stranger of the kind) + (stranger of the kind − any stranger).
+    p_holm and survival are those of the gain on all of its rows.
     """
 
     same: str
@@ -75,13 +76,10 @@ def against(gain: Gain | None, by_cell: Mapping[Key, Run]) -> Run | None:
     """Return the run that a gain is over; None where it is not there."""
     if gain is None:
         return None
-    controls = _controls(_cell(gain), by_cell, oracle=gain.oracle)
+    cell = gain.benchmark, gain.scorer, gain.context
+    controls = _controls(cell, by_cell, oracle=gain.oracle)
     keys = (key for _, label, key in controls if label == gain.against)
     return next((by_cell[key] for key in keys), None)
-
-
-def _cell(gain: Gain) -> Key:
-    return gain.benchmark, gain.scorer, gain.context
 
 
 def _controls(
@@ -121,7 +119,7 @@ def identity_parts(runs: Sequence[Run], gains: Iterable[Gain]) -> list[IdentityP
     """Return the parts of each identity gain of these runs, for each kind of stranger they have."""
     by_cell, parts = {run.cell: run for run in runs}, []
     for each in gains:
-        cell, other = _cell(each), against(each, by_cell)
+        cell, other = (each.benchmark, each.scorer, each.context), against(each, by_cell)
         for kind, _, key in _controls(cell, by_cell, oracle=each.oracle, of_kind=True):
             by_context = each.state_against is None
             if other and kind == each.kind and by_context == (key[1] == each.scorer):
@@ -140,11 +138,9 @@ def _parts(gain: Gain, own: Run, alike: Run, other: Run) -> IdentityParts:
     whole, individual, of_kind = (each.estimate for each in sums)
     shown = is_shown(gain) and (gain.value or 0) > 0
     share = ReportedEstimate.of(share_of(of_kind, whole, individual)) if shown else None
-    named = gain.model_dump(include={"benchmark", "scorer", "context", "kind", "against", "oracle"})
     return IdentityParts(
-        **named | sums[0].figures,
+        **dict(gain) | sums[0].figures | {"n_left_out": sums[0].n_all - whole.n},
         same=same_of(alike.summary.scorer) or same_of(alike.summary.context) or "",
-        n_left_out=sums[0].n_all - whole.n,
         individual=ReportedEstimate.of(individual),
         of_kind=ReportedEstimate.of(of_kind),
         stereotype_share=share,

@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 
 from palate.benchmarks import Dataset, need_pairs
 from palate.comparison.gains import IdentityParts, gains_of, identity_parts
-from palate.contexts import need_same, refuse_other_draws, with_controls, with_kinds
+from palate.contexts import need_same, refuse_other_draws, with_controls
 from palate.engines import RequestFile
 from palate.errors import EndpointError, UsageError
 from palate.evaluation import (
@@ -150,7 +150,10 @@ def plan_grid(
         for pairs in benchmarks:
             need_choices(scorer, pairs, text)
             wanted = distinct if contexts is not None else _usual(text, pairs, distinct, work)
-            wanted = with_kinds(wanted, kinds, work.context)
+            if kinds:
+                specs = [context.spec for context in wanted]
+                specs = with_controls(specs, work.session, work.settings, kinds)
+                wanted = [*map(work.context, specs)]
             cells += [_cell(pairs, text, scorer, c, rate_undecided) for c in wanted]
     if cells and all(cell.not_applicable for cell in cells):
         raise UsageError(

@@ -1,7 +1,6 @@
 """Which part of the user a scorer is shown."""
 
 from palate.contexts.controls import (
-    CLUSTER,
     GROUP,
     NOTHING,
     build_context,
@@ -10,14 +9,13 @@ from palate.contexts.controls import (
     of_stranger,
     of_user,
     one_spelling,
-    read_same,
+    read_owner,
     refuse_other_draws,
     same_of,
     shows,
     strangers_of,
     usual_name,
     with_controls,
-    with_kinds,
 )
 from palate.contexts.generated import PlanContext, Writer, build_writer
 from palate.contexts.kinds import kinds_of, need_same

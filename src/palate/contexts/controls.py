@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Literal, NamedTuple
 
@@ -31,7 +31,7 @@ Options = Mapping[str, str | int]
 NOTHING = "none"
 """The context that shows nobody."""
 CLUSTER = "cluster"
-"""What `same` names users by who write alike."""
+WHOSE = ("self", "stranger")
 
 
 class Owner(NamedTuple):
@@ -189,9 +189,7 @@ def of_user(context: str) -> str:
 
 
 def strangers_of(context: str, among: Iterable[str], *, of_kind: bool = False) -> list[str]:
-    """Return those of these contexts that show as much of a stranger, whatever their draws.
-
-    Any stranger, or one `of_kind`, who shares some traits with the user.
+    """Return those that show as much of a stranger (of one `of_kind`), whatever their draws.
 
     >>> strangers_of("profile:5", ["none", "profile:5", "profile:5?draws=3&of=stranger"])
     ['profile:5?draws=3&of=stranger']
@@ -219,36 +217,27 @@ def same_of(text: str) -> str | None:
     return None if spec is None else spec.options.get("same")
 
 
-def with_controls(contexts: Sequence[str], session: Session, settings: Settings) -> list[str]:
+def with_controls(
+    contexts: Sequence[str], session: Session, settings: Settings, same: str | None = None
+) -> list[str]:
     """Return contexts with the controls `none` and, of each that shows a user's text, a stranger's.
+
+    With `same` also that of a stranger who shares these traits.
 
     >>> with_controls(["profile:3"], Session(), Settings())
     ['none', 'profile:3', 'profile:3?of=stranger']
     """
-    listed = [NOTHING]
-    for text in contexts:
-        built = build_context(text, session, settings)
-        listed.append(built.spec)
-        if built.empty or built.oracle or shows(built.spec) == "stranger":
+    built = [build_context(text, session, settings) for text in contexts]
+    listed, specs = [NOTHING], [context.spec for context in built]
+    for context in built:
+        listed.append(context.spec)
+        if context.empty or context.oracle or shows(context.spec) == "stranger":
             continue
-        try:
-            listed.append(build_context(of_stranger(built.spec), session, settings).spec)
-        except SpecError:  # a context of an installed package may know no strangers
-            continue
+        strangers = strangers_of(context.spec, specs) or [of_stranger(context.spec)]
+        kinds = [str(context_spec(it).having(same=same)) for it in strangers if same]
+        with suppress(SpecError):  # a context of an installed package may know no strangers
+            listed += [build_context(it, session, settings).spec for it in (*strangers, *kinds)]
     return list(dict.fromkeys(listed))
-
-
-def with_kinds(
-    contexts: Sequence[Context], same: str | None, build: Callable[[str], Context]
-) -> list[Context]:
-    """Return contexts, of each that shows the user with any stranger's and one's of their kind."""
-    every = {context.spec: context for context in contexts}
-    for context in contexts if same else ():
-        if not (context.empty or context.oracle) and shows(context.spec) == "user":
-            for other in strangers_of(context.spec, every) or [of_stranger(context.spec)]:
-                made = map(build, (other, str(context_spec(other).having(same=same))))
-                every |= {each.spec: each for each in made}
-    return [*every.values()]
 
 
 def refuse_other_draws(contexts: Iterable[str]) -> None:
@@ -277,31 +266,20 @@ def usual_name(context: str) -> str:
     return str(spec.model_copy(update={"kind": "stranger"}).having(of=None))
 
 
-def read_owner(spec: Spec) -> Owner:
-    """Return whose text is shown, and of how many strangers (1 to 256); raises `SpecError`."""
-    of = spec.choice("of", ("self", "stranger"), "self")
-    if "draws" in spec.options and of != "stranger":
-        raise spec.error("draws counts strangers; it goes with of=stranger")
-    draws = spec.number("draws", DRAWS, least=1, most=MOST_STRANGERS)
-    return Owner(of, draws, read_same(spec, None if of == "stranger" else "of=stranger"))
+def read_owner(spec: Spec, option: str = "of", whose: Sequence[str] = WHOSE) -> Owner:
+    """Return whose text (state) is shown, the first by default; raises `SpecError`.
 
-
-def read_same(spec: Spec, lacking: str | None) -> str:
-    """Return what strangers share with the user, sorted; raises `SpecError`, as for what it lacks.
-
-    >>> read_same(Spec.parse("profile:3?of=stranger&same=region,age"), None)
-    'age,region'
+    >>> read_owner(Spec.parse("profile:3?of=stranger&same=region,age"))
+    Owner(of='stranger', draws=1, same='age,region')
     """
-    names = spec.options["same"].split(",") if "same" in spec.options else []
-    if names and lacking:
-        raise spec.error(f"same says which strangers; it goes with {lacking}")
-    if (
-        "" in map(str.strip, names)
-        or len({*names}) < len(names)
-        or CLUSTER in names[: len(names) - 1]
-    ):
+    of, names = spec.choice(option, whose, whose[0]), spec.options.get("same", "*").split(",")
+    for name, what in (("draws", "counts"), ("same", "chooses")):
+        if name in spec.options and of != "stranger":
+            raise spec.error(f"{name} {what} strangers; it goes with {option}=stranger")
+    if not all(map(str.strip, names)) or len({*names}) < len(names) or CLUSTER in names[1:]:
         raise spec.error(f"name each trait once, as in same=region,age, or {CLUSTER} alone")
-    return ",".join(sorted(names))
+    draws = spec.number("draws", DRAWS, least=1, most=MOST_STRANGERS)
+    return Owner(of, draws, ",".join(sorted(names)) if "same" in spec.options else "")
 
 
 def one_spelling(spec: Spec, read: Options, default: Options) -> str:

@@ -25,10 +25,9 @@ def kinds_of(users: Mapping[str, User], same: str) -> Mapping[str, Hashable]:
     """
     if same == CLUSTER:
         return _clusters(users)
-    values = {name: [*map(users[name].traits.get, same.split(","))] for name in users}
-    return {
-        name: tuple(told) for name, told in values.items() if all(it and it.strip() for it in told)
-    }
+    traits = same.split(",")
+    told = {of: [it.traits.get(name, "").strip() for name in traits] for of, it in users.items()}
+    return {of: tuple(values) for of, values in told.items() if all(values)}
 
 
 def need_same(dataset: Dataset, same: str) -> None:

@@ -97,7 +97,7 @@ class RecordedContext(ABC):
         of_user = self.of_user(view, user)
         if self.of == "self" or not of_user.parts:
             return of_user
-        stranger = pool.sharing(self.same, kinds_of).stranger(self.records)
+        stranger = pool.stranger(self.records, self.same, kinds_of)
         words = of_user.own_words
         other = self.of_stranger(view, stranger, of_user)
         changed = {"own_words": words, "shortfall_words": max(0, words - other.own_words)}

@@ -47,6 +47,10 @@ class User(Record):
         return any(held.get(name, "").strip() for name in (names.split(",") if names else held))
 
 
+KindsOf = Callable[[Mapping[str, User], str], Mapping[str, Hashable]]
+"""From users and what is to be shared to the kind of each user who has one."""
+
+
 class UserPool:
     """The users of one subset, as a context may know them, and among whom strangers are drawn.
 
@@ -63,8 +67,7 @@ class UserPool:
         """True where any user's past choices are known."""
         self._row: tuple[str, str, int] | None = None
         self._having: tuple[str, ...] = ()
-        self._same = ""
-        self._kinds: dict[str, Mapping[str, Hashable]] = {"": {}}
+        self._kinds: dict[str, Mapping[str, Hashable]] = {}
         self._pools: dict[tuple[Hashable, ...], list[str]] = {}
 
     @classmethod
@@ -115,21 +118,14 @@ class UserPool:
         made._having = tuple(sorted({*needs}))
         return made
 
-    def sharing(
-        self, same: str, kinds_of: Callable[[Mapping[str, User], str], Mapping[str, Hashable]]
-    ) -> UserPool:
-        """Return the same users, whose `stranger` is of the kind of the row's user, if any."""
-        if same not in self._kinds:
-            self._kinds[same] = kinds_of(self.users, same)
-        made = copy(self)
-        made._same = same
-        return made
-
-    def stranger(self, having: str) -> User | None:
+    def stranger(
+        self, having: str, same: str = "", kinds_of: KindsOf = lambda users, same: {}
+    ) -> User | None:
         """Return the row's stranger: a third user with posts (choices, traits), drawn for this row.
 
         Uniform over the users of the pool that have some, except the row's own user and, in a
-        mirrored couple, its mirror user. None where there are not so many third users. Raises
+        mirrored couple, its mirror user; with `same` over those of the own user's kind, if any.
+        None where there are not so many third users. Raises
         `UsageError` where no pool was given, as for a user given in a call.
 
         >>> posts = {name: (Post(id="1", text=f"{name} wrote"),) for name in ("ann", "bob")}
@@ -145,9 +141,11 @@ class UserPool:
                 "one, such as a benchmark's"
             )
         needs = self._having or (having,)
-        having, kinds = "+".join(needs), self._kinds[self._same]
-        kind = kinds.get(user, None if self._same else "")
-        among = having, self._same, kind
+        if same not in self._kinds:
+            self._kinds[same] = kinds_of(self.users, same)
+        having, kinds = "+".join(needs), self._kinds[same]
+        kind = kinds.get(user, None if same else "")
+        among = having, same, kind
         if among not in self._pools:
             alike = (it for name, it in self.users.items() if kinds.get(name, "") == kind)
             self._pools[among] = sorted(it.id for it in alike if all(map(it.has, needs)))

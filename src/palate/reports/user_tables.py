@@ -23,7 +23,6 @@ from palate.runs import RatingReport, SubgroupGap, SubgroupReport
 
 MOST_USERS = 50
 """A screen lists so many."""
-TITLE = "the person or the kind"
 KINDS = (
     "individual: own over a stranger who shares what stands under same. kind: that stranger over "
     "any. On rows that have all three. stereotype share: kind / identity gain, where that is shown."
@@ -146,11 +145,7 @@ def _notes(views: Sequence[SubgroupReport], harmed: bool) -> Iterator[str]:
 
 def kind_tables(parts: Sequence[IdentityParts]) -> list[Table]:
     """Return, per benchmark, what of each identity gain knows the person, and what the kind."""
-    return [_kinds(name, some) for name, some in grouped(parts, lambda it: it.benchmark).items()]
-
-
-def _kinds(benchmark: str, parts: Sequence[IdentityParts]) -> Table:
-    short = short_names(each.scorer for each in parts)
+    tables, short = [], short_names(each.scorer for each in parts)
     columns: dict[str, Callable[[IdentityParts], str]] = {
         **short.columns,
         "same": lambda each: each.same,
@@ -159,12 +154,12 @@ def _kinds(benchmark: str, parts: Sequence[IdentityParts]) -> Table:
         "kind [95 %]": lambda each: figure(each.of_kind, signed=True),
         "stereotype share [95 %]": lambda each: figure(each.stereotype_share),
     }
-    notes = [KINDS, *without_interval((short.place(each), each.note) for each in parts)]
-    for each in parts:
-        notes += [f"{short.place(each)}: {each.n_left_out:,} rows left out."] * bool(
-            each.n_left_out
-        )
-    return Table.of(f"{benchmark}: {TITLE}", parts, columns, [*notes, *legend(short)], 3)
+    for benchmark, some in grouped(parts, lambda each: each.benchmark).items():
+        notes = [KINDS, *without_interval((short.place(each), each.note) for each in some)]
+        out = [(short.place(each), each.n_left_out) for each in some if each.n_left_out]
+        notes += [f"{place}: {n:,} rows are left out." for place, n in out] + legend(short)
+        tables.append(Table.of(f"{benchmark}: the person or the kind", some, columns, notes, 3))
+    return tables
 
 
 def rating_tables(found: Sequence[RatingReport]) -> list[Table]:

@@ -175,9 +175,7 @@ def with_state(scorer: str, state: State) -> str:
 def scorers_with_state(
     scorer: str, state: State, among: Iterable[str], *, of_kind: bool = False
 ) -> list[str]:
-    """Return those of these scorers that are this one with another state, whatever their draws.
-
-    Of strangers any, or one `of_kind`, who shares some traits with the user.
+    """Return those that are this scorer with another state (of one `of_kind`), whatever draws.
 
     >>> others = ["personal:./lore", "personal:./lore?draws=3&state=stranger"]
     >>> scorers_with_state("personal:./lore", "stranger", others)

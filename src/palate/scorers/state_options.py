@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Generic, Literal, NamedTuple, Protocol, Self, TypeVar, cast
 
-from palate.contexts import read_same
+from palate.contexts import read_owner
 from palate.errors import UsageError
-from palate.records import MOST_STRANGERS, Settings, user_key
+from palate.records import Settings, user_key
 from palate.seeding import shuffled
 from palate.session import Session
 from palate.specs import Spec
@@ -54,17 +54,15 @@ class StateOptions(NamedTuple):
         shots = spec.number("shots", 0) if "shots" in spec.options else None
         if file is not None and shots is not None:
             raise UsageError(f"{spec}: shots are drawn from a benchmark's choices, not from users=")
-        lacking = None if spec.options.get("state") == "stranger" else "state=stranger"
-        if "draws" in spec.options and lacking:
-            raise spec.error(f"draws counts strangers; it goes with {lacking}")
+        state, draws, same = read_owner(spec, "state", STATES)
         return cls(
-            state=cast(State, spec.choice("state", STATES, "own")),
+            state=cast(State, state),
             users=None if file is None else Path(file).expanduser(),
             shots=shots,
             repeat=spec.number("repeat", 0),
             minus=spec.choice("minus", ("prior", "nothing"), "nothing") == "prior",
-            draws=spec.number("draws", 1, least=1, most=MOST_STRANGERS),
-            same=read_same(spec, lacking),
+            draws=draws,
+            same=same,
         )
 
 

@@ -135,8 +135,8 @@ def make_items(
             if shows(context.spec) == "stranger":
                 pool = pools[pair.subset].at(pair.id, pair.user_id, k % rows.draws)
                 pool = getattr(context, "pool_of", lambda known: known)(pool)
-                pool = pool.sharing(getattr(context, "same", ""), kinds_of)
-                strangers = [pool.stranger(of) for of in needs if of != "aspects"]
+                like = getattr(context, "same", ""), kinds_of
+                strangers = [pool.stranger(of, *like) for of in needs if of != "aspects"]
                 of_item.update(user_key(other.id) for other in strangers if other is not None)
             side = "first" if item.answers[0] == pair.chosen else "second"
             row_id = rows.id(k)
