@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import ClassVar
 
-from palate.comparison.gains import IdentityParts, gains_of, identity_parts
+from palate.comparison.gains import IdentityParts, identity_parts
 from palate.comparison.paired import paired_each
 from palate.comparison.redraws import Contrast, NoisySide, is_shown, with_survival
-from palate.contexts import NOTHING, same_of, shows
+from palate.contexts import NOTHING, shows
 from palate.errors import ComparisonError
 from palate.records import Record
 from palate.records.arguments import checked, grouped
@@ -129,10 +129,8 @@ class Comparison(Tabular):
     @property
     def kinds(self) -> tuple[IdentityParts, ...]:
         """What of the identity gains knows the person, and what the kind."""
-        if not any(same_of(text) for run in self.runs for text in run.cell[1:]):
-            return ()
         sets = groups_of_runs(self.runs).values()
-        return tuple(each for runs in sets for each in identity_parts(runs, gains_of(runs)))
+        return tuple(each for runs in sets for each in identity_parts(runs))
 
 
 @checked

@@ -41,9 +41,9 @@ def gains_of(runs: Sequence[Run], missing: Sequence[tuple[str, str, str]] = ()) 
 
     gain = acc(context) − acc(none); identity gain = acc(context) − acc(the same of a stranger).
     A gain that needs a run that is not there has no value. `missing` lists cells without meaning,
-    (benchmark, scorer, context). p-values are Holm-corrected over the
-    gains of a benchmark, oracles and baselines apart. Where runs have noise, a gain below 5 % says
-    in which share of redraws it stays there.
+    (benchmark, scorer, context). p-values are Holm-corrected over the gains of a benchmark, oracles
+    and baselines apart. Where runs have noise, a gain below 5 % says in which share of redraws it
+    stays there.
     """
     by_cell = {run.cell: run for run in runs}
     gains: list[Gain] = []
@@ -74,12 +74,11 @@ def _redrawn(
 
 def against(gain: Gain | None, by_cell: Mapping[Key, Run]) -> Run | None:
     """Return the run that a gain is over; None where it is not there."""
-    if gain is None:
-        return None
+    if gain is None or gain.state_against is None:
+        return gain and by_cell.get((gain.benchmark, gain.scorer, gain.against))
     cell = gain.benchmark, gain.scorer, gain.context
     controls = _controls(cell, by_cell, oracle=gain.oracle)
-    keys = (key for _, label, key in controls if label == gain.against)
-    return next((by_cell[key] for key in keys), None)
+    return next((by_cell[key] for _, label, key in controls if label == gain.against), None)
 
 
 def _controls(
@@ -115,10 +114,12 @@ def gain(run: Run, other: Run, base: Gain) -> Gain:
     return base.model_copy(update=difference.figures | more)
 
 
-def identity_parts(runs: Sequence[Run], gains: Iterable[Gain]) -> list[IdentityParts]:
+def identity_parts(runs: Sequence[Run], gains: Sequence[Gain] = ()) -> list[IdentityParts]:
     """Return the parts of each identity gain of these runs, for each kind of stranger they have."""
-    by_cell, parts = {run.cell: run for run in runs}, []
-    for each in gains:
+    by_cell, parts = {run.cell: run for run in runs}, list[IdentityParts]()
+    if not any(same_of(text) for _, *texts in by_cell for text in texts):
+        return parts
+    for each in gains or gains_of(runs):
         cell, other = (each.benchmark, each.scorer, each.context), against(each, by_cell)
         for kind, _, key in _controls(cell, by_cell, oracle=each.oracle, of_kind=True):
             by_context = each.state_against is None

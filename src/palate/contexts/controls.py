@@ -31,7 +31,6 @@ Options = Mapping[str, str | int]
 NOTHING = "none"
 """The context that shows nobody."""
 CLUSTER = "cluster"
-WHOSE = ("self", "stranger")
 
 
 class Owner(NamedTuple):
@@ -266,13 +265,10 @@ def usual_name(context: str) -> str:
     return str(spec.model_copy(update={"kind": "stranger"}).having(of=None))
 
 
-def read_owner(spec: Spec, option: str = "of", whose: Sequence[str] = WHOSE) -> Owner:
-    """Return whose text (state) is shown, the first by default; raises `SpecError`.
-
-    >>> read_owner(Spec.parse("profile:3?of=stranger&same=region,age"))
-    Owner(of='stranger', draws=1, same='age,region')
-    """
-    of, names = spec.choice(option, whose, whose[0]), spec.options.get("same", "*").split(",")
+def read_owner(spec: Spec, option: str = "of", own: Sequence[str] = ("self",)) -> Owner:
+    """Return whose text (or state) is shown, own first, else a stranger's; raises `SpecError`."""
+    of = spec.choice(option, (*own, "stranger"), own[0])
+    names = spec.options.get("same", "*").split(",")
     for name, what in (("draws", "counts"), ("same", "chooses")):
         if name in spec.options and of != "stranger":
             raise spec.error(f"{name} {what} strangers; it goes with {option}=stranger")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from warnings import catch_warnings, simplefilter
+from warnings import catch_warnings
 
 import numpy as np
 
@@ -49,8 +49,7 @@ def _clusters(users: Mapping[str, User]) -> dict[str, int]:
         return {}
     table = np.array([np.mean([*map(style_of, texts[name])], axis=0) for name in names], float)
     table /= np.where(table.std(axis=0) > 0, table.std(axis=0), 1.0)
-    with catch_warnings():
-        simplefilter("ignore")  # a start may leave a cluster without users
+    with catch_warnings(action="ignore"):  # of a start that leaves a cluster without users
         k = max(1, round((len(names) / 2) ** 0.5))
         starts = (kmeans2(table, k, minit="++", seed=start)[0] for start in range(10))
         nearest, _ = min((vq(table, it) for it in starts), key=lambda it: float(it[1] @ it[1]))

@@ -23,10 +23,7 @@ from palate.runs import RatingReport, SubgroupGap, SubgroupReport
 
 MOST_USERS = 50
 """A screen lists so many."""
-KINDS = (
-    "individual: own over a stranger who shares what stands under same. kind: that stranger over "
-    "any. On rows that have all three. stereotype share: kind / identity gain, where that is shown."
-)
+KINDS = "individual: own − a stranger of the kind. kind: that stranger − any. Rows have all three."
 
 
 def group_tables(views: Sequence[SubgroupReport]) -> list[Table]:

@@ -26,7 +26,6 @@ class StateIndex(Protocol):
 
 Users = TypeVar("Users", bound=StateIndex)
 State = Literal["own", "stranger", "prior"]
-STATES = ("own", "stranger", "prior")
 OPTIONS = frozenset({"state", "users", "shots", "repeat", "minus", "draws", "same"})
 
 
@@ -54,7 +53,7 @@ class StateOptions(NamedTuple):
         shots = spec.number("shots", 0) if "shots" in spec.options else None
         if file is not None and shots is not None:
             raise UsageError(f"{spec}: shots are drawn from a benchmark's choices, not from users=")
-        state, draws, same = read_owner(spec, "state", STATES)
+        state, draws, same = read_owner(spec, "state", ("own", "prior"))
         return cls(
             state=cast(State, state),
             users=None if file is None else Path(file).expanduser(),
