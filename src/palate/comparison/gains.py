@@ -134,8 +134,7 @@ def _parts(gain: Gain, own: Run, alike: Run, other: Run) -> IdentityParts:
         raise ComparisonError(f"{gain.scorer}: the runs of strangers of {gain.context} differ")
     counted = ~np.isnan(sum(verdicts.values for verdicts in theirs))
     counted &= (ours.own_words > 0) | (gain.state_against is not None)
-    couples = ((0, 2), (0, 1), (1, 2))
-    sums = [paired(theirs[a], theirs[b], counted=counted) for a, b in couples]
+    sums = [paired(theirs[a], theirs[b], counted=counted) for a, b in ((0, 2), (0, 1), (1, 2))]
     whole, individual, of_kind = (each.estimate for each in sums)
     shown = is_shown(gain) and (gain.value or 0) > 0
     share = ReportedEstimate.of(share_of(of_kind, whole, individual)) if shown else None

@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 
 from palate.benchmarks import Dataset, need_pairs
 from palate.comparison.gains import IdentityParts, gains_of, identity_parts
-from palate.contexts import need_same, refuse_other_draws, with_controls
+from palate.contexts import need_same, refuse_other_draws, same_of, with_controls
 from palate.engines import RequestFile
 from palate.errors import EndpointError, UsageError
 from palate.evaluation import (
@@ -150,11 +150,12 @@ def plan_grid(
         for pairs in benchmarks:
             need_choices(scorer, pairs, text)
             wanted = distinct if contexts is not None else _usual(text, pairs, distinct, work)
-            if kinds:
-                specs = [context.spec for context in wanted]
-                specs = with_controls(specs, work.session, work.settings, kinds)
+            if kinds is not None:
+                specs = with_controls(wanted, work.session, work.settings, kinds)
                 wanted = [*map(work.context, specs)]
             cells += [_cell(pairs, text, scorer, c, rate_undecided) for c in wanted]
+    if kinds and not any(same_of(text) for it in cells for text in (it.scorer, it.context)):
+        raise UsageError(f"--kinds {kinds}: nothing shows a user or has states; add -c profile:5")
     if cells and all(cell.not_applicable for cell in cells):
         raise UsageError(
             f"{cells[0].scorer} has no meaning where nothing is shown; add -c profile:5"

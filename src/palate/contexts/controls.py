@@ -217,11 +217,9 @@ def same_of(text: str) -> str | None:
 
 
 def with_controls(
-    contexts: Sequence[str], session: Session, settings: Settings, same: str | None = None
+    contexts: Sequence[str | Context], session: Session, settings: Settings, same: str | None = None
 ) -> list[str]:
-    """Return contexts with the controls `none` and, of each that shows a user's text, a stranger's.
-
-    With `same` also that of a stranger who shares these traits.
+    """Return contexts, `none`, and for each that shows a user a stranger; by `same`, of the kind.
 
     >>> with_controls(["profile:3"], Session(), Settings())
     ['none', 'profile:3', 'profile:3?of=stranger']
@@ -233,9 +231,12 @@ def with_controls(
         if context.empty or context.oracle or shows(context.spec) == "stranger":
             continue
         strangers = strangers_of(context.spec, specs) or [of_stranger(context.spec)]
-        kinds = [str(context_spec(it).having(same=same)) for it in strangers if same]
-        with suppress(SpecError):  # a context of an installed package may know no strangers
-            listed += [build_context(it, session, settings).spec for it in (*strangers, *kinds)]
+        try:
+            listed += [build_context(it, session, settings).spec for it in strangers]
+        except SpecError:  # a context of an installed package may know no strangers
+            continue
+        kinds = (str(context_spec(it).having(same=same)) for it in strangers if same is not None)
+        listed += [build_context(it, session, settings).spec for it in kinds]
     return list(dict.fromkeys(listed))
 
 
@@ -272,7 +273,7 @@ def read_owner(spec: Spec, option: str = "of", own: Sequence[str] = ("self",)) -
     for name, what in (("draws", "counts"), ("same", "chooses")):
         if name in spec.options and of != "stranger":
             raise spec.error(f"{name} {what} strangers; it goes with {option}=stranger")
-    if not all(map(str.strip, names)) or len({*names}) < len(names) or CLUSTER in names[1:]:
+    if len({*map(str.strip, names)} - {""}) < len(names) or (CLUSTER in names and names[1:]):
         raise spec.error(f"name each trait once, as in same=region,age, or {CLUSTER} alone")
     draws = spec.number("draws", DRAWS, least=1, most=MOST_STRANGERS)
     return Owner(of, draws, ",".join(sorted(names)) if "same" in spec.options else "")

@@ -151,7 +151,7 @@ def with_states(text: str, scorer: Any, same: str | None = None) -> list[str]:
     if isinstance(text, ObjectName) or not isinstance(scorer, HasStates) or scorer.state != "own":
         return [text]
     states = [with_state(text, state) for state in ("own", "prior", "stranger")]
-    return states if same is None else [*states, str(Spec.parse(states[-1]).having(same=same))]
+    return [*states, with_state(text, "stranger", same)] if same else states
 
 
 def with_shots(scorers: Sequence[str], shots: Sequence[int], repeats: int) -> list[str]:

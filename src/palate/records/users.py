@@ -48,7 +48,6 @@ class User(Record):
 
 
 KindsOf = Callable[[Mapping[str, User], str], Mapping[str, Hashable]]
-"""From users and what is to be shared to the kind of each user who has one."""
 
 
 class UserPool:

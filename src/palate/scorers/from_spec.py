@@ -163,13 +163,13 @@ def state_of(scorer: str) -> str:
     return "own" if spec is None else spec.options.get("state", "own")
 
 
-def with_state(scorer: str, state: State) -> str:
+def with_state(scorer: str, state: State, same: str | None = None) -> str:
     """Return the spec of a scorer that reads another state.
 
     >>> with_state("personal:./lore?state=prior", "own"), with_state("personal:./lore", "prior")
     ('personal:./lore', 'personal:./lore?state=prior')
     """
-    return str(Spec.parse(scorer).having(state=None if state == "own" else state))
+    return str(Spec.parse(scorer).having(state=None if state == "own" else state, same=same))
 
 
 def scorers_with_state(
