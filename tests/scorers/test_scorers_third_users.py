@@ -352,7 +352,7 @@ def test_where_one_state_is_drawn_it_is_of_the_kind():
     class Drawing:
         state, same, wants_choices = "stranger", "club", False
         known = tuple(sorted(map(user_key, HISTORY)))
-        adapted = join = None
+        adapted = join = print
 
     pairs, names = with_traits(VOTES), {user_key(user): user for user in HISTORY}
     keys = user_keys_fn(Drawing(), ScorerInfo(fingerprint="f", needs_user=True), pairs, 0)

@@ -122,7 +122,7 @@ def evaluate(
         if grid is not None:
             err.print(f"finished before: {many(len(grid.runs), 'run')} under {output}/")
         else:
-            cells = plan_grid(*asked[:-1], rate_undecided=rated, kinds=kinds)
+            cells = plan_grid(pair_sets, scorers, context, work, rate_undecided=rated, kinds=kinds)
             err.print(_size(cells))
             if only_looks and _looked(cells, work, requests, output):
                 return
