@@ -15,8 +15,7 @@ from command_line import write_rows
 from palate.benchmarks import mirrors
 from palate.comparison import compare, gains_of
 from palate.records import ScorerInfo
-from palate.reports import Form, kind_tables, render
-from palate.reports.grid import comparison_tables
+from palate.reports import Form, comparison_tables, kind_tables, render
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 
@@ -183,4 +182,4 @@ def test_what_cannot_be_is_refused_in_a_line(
 ) -> None:
     code, _, err = palate("evaluate", "-b", rows, "-s", "longest", *more)
     assert (code, problem in err) == (2, True), err
-    assert not Path("runs").exists(), "before anything is computed"
+    assert not rows.with_name("runs").exists(), "before anything is computed"

@@ -25,9 +25,8 @@ from palate.contexts import (
 )
 from palate.errors import BenchmarkError, SpecError
 from palate.evaluation import ContextRow, Work
-from palate.records import Choice, Post, PreferencePair, Settings, User, UserPool, user_key
+from palate.records import Choice, Post, PreferencePair, Settings, User, UserPool
 from palate.session import default_session
-from palate.study.planning import make_items
 
 REGIONS, AGES = ("North", "South", ""), ("30", "40")
 KIND = "profile:2?of=stranger&same=region"
@@ -107,17 +106,6 @@ def test_the_parts_of_a_joined_context_are_of_one_stranger_of_the_kind() -> None
         assert int(name) % 2 == int(own.user_id[1:]) % 2
     first, second = (shown_users(rows[k]) for k in (0, 1))
     assert first != second
-
-
-def test_a_study_knows_whom_its_items_show() -> None:
-    people = tuple(pair(f"u{k}", {"region": REGIONS[k % 2]}) for k in range(8))
-    dataset = Dataset("made", people)
-    context = build_context(KIND, default_session())
-    items, _, _ = make_items(dataset, [context], 0)
-    keys = {user_key(person.user_id): person.user_id for person in people}
-    for item in items:
-        (seen,) = {part.text.split()[0] for part in item.shown}
-        assert seen in {keys[key] for key in item.users}
 
 
 @pytest.mark.parametrize(

@@ -146,8 +146,8 @@ class UserPool:
         kind = kinds.get(user, None if same else "")
         among = having, same, kind
         if among not in self._pools:
-            alike = (it for name, it in self.users.items() if kinds.get(name, "") == kind)
-            self._pools[among] = sorted(it.id for it in alike if all(map(it.has, needs)))
+            names = (name for name, it in self.users.items() if all(map(it.has, needs)))
+            self._pools[among] = sorted(name for name in names if kinds.get(name, "") == kind)
         excluded = {user, self.mirror_users.get(row, user)}
         drawn = third_users(self._pools[among], excluded, draw + 1, having, self.seed, row)
         return self.users[drawn[draw]] if len(drawn) > draw else None
