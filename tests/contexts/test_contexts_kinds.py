@@ -177,6 +177,9 @@ def test_clusters_hold_who_writes_alike() -> None:
     assert loud.isdisjoint(calm) and kinds["chose"] in loud
     assert 2 <= len(loud | calm) <= 3, "k is √(21/2), rounded; a cluster may be empty"
     assert kinds_of({"silent": users["silent"]}, "cluster") == {}
+    trait = {"traits": {"cluster": "B"}}
+    told = {name: user.model_copy(update=trait) for name, user in users.items()}
+    assert {*kinds_of(told, "cluster").values()} == {("B",)}, "a trait of that name comes first"
 
 
 @pytest.mark.parametrize(

@@ -219,7 +219,7 @@ def same_of(text: str) -> str | None:
 def with_controls(
     contexts: Sequence[str | Context], session: Session, settings: Settings, same: str | None = None
 ) -> list[str]:
-    """Return contexts, `none`, and for each that shows a user a stranger; by `same`, of the kind.
+    """Return contexts with `none` and their strangers': any, and with `same` those of the kind.
 
     >>> with_controls(["profile:3"], Session(), Settings())
     ['none', 'profile:3', 'profile:3?of=stranger']
@@ -266,9 +266,9 @@ def usual_name(context: str) -> str:
     return str(spec.model_copy(update={"kind": "stranger"}).having(of=None))
 
 
-def read_owner(spec: Spec, option: str = "of", own: Sequence[str] = ("self",)) -> Owner:
-    """Return whose text (or state) is shown, own first, else a stranger's; raises `SpecError`."""
-    of = spec.choice(option, (*own, "stranger"), own[0])
+def read_owner(spec: Spec, option: str = "of", besides: Sequence[str] = ("self",)) -> Owner:
+    """Return whose text (or state) is shown: a stranger's, or one besides; raises `SpecError`."""
+    of = spec.choice(option, (*besides, "stranger"), besides[0])
     names = spec.options.get("same", "*").split(",")
     for name, what in (("draws", "counts"), ("same", "chooses")):
         if name in spec.options and of != "stranger":

@@ -23,7 +23,7 @@ def kinds_of(users: Mapping[str, User], same: str) -> Mapping[str, Hashable]:
     >>> kinds_of({name: User(id=name, traits={"age": name[-1]}) for name in ("ann4", "bo5")}, "age")
     {'ann4': ('4',), 'bo5': ('5',)}
     """
-    if same == CLUSTER:
+    if same == CLUSTER and not any(same in it.traits for it in users.values()):
         return _clusters(users)
     traits = same.split(",")
     told = {of: [it.traits.get(name, "").strip() for name in traits] for of, it in users.items()}
@@ -35,7 +35,7 @@ def need_same(dataset: Dataset, same: str) -> None:
     for name in filter(None, same.split(",")):
         if name != CLUSTER:
             dataset.need_trait(name)
-        elif not (dataset.history or any(row.profile for row in dataset.rows)):
+        elif not (dataset.history or any(it.profile or name in it.traits for it in dataset.rows)):
             raise BenchmarkError(f"{dataset.name} has no posts or past choices to cluster users by")
 
 
