@@ -75,7 +75,7 @@ def _redrawn(
 def against(gain: Gain | None, by_cell: Mapping[Key, Run]) -> Run | None:
     """Return the run that a gain is over; None where it is not there."""
     if gain is None or gain.state_against is None:
-        return gain and by_cell.get((gain.benchmark, gain.scorer, gain.against))
+        return None if gain is None else by_cell.get((gain.benchmark, gain.scorer, gain.against))
     cell = gain.benchmark, gain.scorer, gain.context
     controls = _controls(cell, by_cell, oracle=gain.oracle)
     return next((by_cell[key] for _, label, key in controls if label == gain.against), None)
