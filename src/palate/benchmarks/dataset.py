@@ -51,6 +51,8 @@ class Dataset:
     split: str | None = None
     mirrors: str | None = None
     """`only` where the pairs are the mirrored couples of a larger set."""
+    agreed: str | None = None
+    """`only` where the pairs are those of a larger set on which all users agree."""
     limited: int | None = None
     """The limit they were drawn under."""
     window: Mapping[str, str] = field(default_factory=dict)
@@ -153,6 +155,11 @@ class Dataset:
         """
         return need_pairs(self.rows, self.name)
 
+    @property
+    def named(self) -> bool:
+        """Whether rows name users; else each is its own."""
+        return any(row.user_id != row.id for row in self.rows)
+
     @cached_property
     def content_hash(self) -> str:
         """Hash of the rows, in their order, and of those that users are gathered from."""
@@ -179,6 +186,7 @@ class Dataset:
             "limit": self.limited,
             "columns": dict(self.columns),
             **({"order": "as in file"} if self.order_as_in_file else {}),
+            **({"agreed": self.agreed} if self.agreed else {}),
             **self.window,
         }
 

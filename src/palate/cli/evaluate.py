@@ -16,10 +16,12 @@ from palate.cli.console import bars, bars_of, err, many, show, show_text, width
 from palate.cli.declare import option
 from palate.cli.options import ComputingTwice, LoadingAnyLayout, LoadingOfLayout
 from palate.comparison import (
+    MARGIN,
     Grid,
     PlannedCell,
     check_by,
     check_ratings,
+    costs_of,
     groups_of,
     plan_grid,
     ratings_of,
@@ -27,7 +29,7 @@ from palate.comparison import (
 )
 from palate.comparison.grid import write_lacking
 from palate.comparison.recalled import grid_key, recall, remember
-from palate.contexts import build_context
+from palate.contexts import build_context, shows, with_costs
 from palate.engines import RequestFile
 from palate.errors import BenchmarkError, EndpointError, UnscoredError, UsageError
 from palate.evaluation import RecomputeOptions, Work, adapt_to, make_rows, user_keys_fn, with_shots
@@ -38,6 +40,7 @@ from palate.records import Settings, Slate, info_of
 from palate.reports import (
     Form,
     context_name,
+    cost_tables,
     grid_tables,
     group_tables,
     most_common,
@@ -74,6 +77,15 @@ class Reported:
     form: Form = flags.FORMAT
 
 
+@dataclass(frozen=True)
+class Costs:
+    """What tells where nothing is personal, and how much of it is harmless."""
+
+    users: str | None = flags.data(None, "Data whose users are lent to the rows.", metavar="FILE")
+    pressure: bool = flags.run(False, "Also with the user stating the wrong answer.")
+    margin: float = flags.output(MARGIN, "Largest fall in accuracy that is harmless.")
+
+
 def evaluate(
     benchmark: list[str] = flags.BENCHMARKS,
     scorer: list[str] = flags.SCORERS,
@@ -83,6 +95,7 @@ def evaluate(
     loading: LoadingAnyLayout,
     computing: ComputingTwice,
     drawn: Shots,
+    told: Costs,
     reported: Reported,
     disjoint_from: list[str] = flags.data(
         [], "What models were trained on: no user of it may be here; or a .txt of users; repeat."
@@ -96,6 +109,7 @@ def evaluate(
     trained under contexts takes those.
     """
     by, rated = reported.by, reported.target is flags.Target.RATING
+    costs_of((), margin=told.margin)  # a wrong one is said before anything is read
     settings, shard, requests = computing.settings(), computing.part(), computing.request_file()
     if dry_run and requests is not None:
         raise UsageError("--dry-run writes nothing: leave it out beside --requests")
@@ -103,6 +117,12 @@ def evaluate(
     for pairs in pair_sets:
         _say_what_was_left_out(pairs)
         refuse_trained(disjoint_from, pairs)
+    borrow = any(shows(text) == "borrowed" for text in context or ())
+    for pairs in (pairs for pairs in pair_sets if pairs.named and (borrow or told.users)):
+        if told.users is None:
+            raise UsageError(f"{pairs.name}: rows have users; --users FILE shows them others'")
+        err.print(f"{pairs.name}: rows have users of their own, and are shown borrowed ones")
+    context = with_costs(context, told.users, pressure=told.pressure)
     for pairs in pair_sets:
         for grouping in by:
             check_by(grouping, pairs)
@@ -133,7 +153,8 @@ def evaluate(
         grid = replace(grid, groups=tuple(groups_of(grid.runs, by)))
     if rated:
         grid = replace(grid, ratings=tuple(ratings_of(grid.runs, seed=computing.seed)))
-    _show(grid, reported, output)
+    costs = costs_of(grid.runs, margin=told.margin, agreed=loading.agreed is not None)
+    _show(replace(grid, costs=tuple(costs)), reported, output)
     _refuse_nothing(grid)
     if reported.strict and any(run.summary.unscored for run in grid.runs):
         raise typer.Exit(1)
@@ -175,7 +196,7 @@ def _refuse_nothing(grid: Grid) -> None:
 
 def _show(grid: Grid, reported: Reported, root: Path) -> None:
     first = screens(grid, root, hint=not reported.details)
-    rest = [*group_tables(grid.groups), *rating_tables(grid.ratings)]
+    rest = [*group_tables(grid.groups), *rating_tables(grid.ratings), *cost_tables(grid.costs)]
     if reported.details:
         rest = grid_tables(grid, times=reported.form is Form.TABLE)
     if reported.form is Form.TABLE:

@@ -30,7 +30,8 @@ RARE = (
     *("clip_range", "kl_target", "warmup", "minibatches", "epochs", "answers_at_once"),
     *("answers_per_prompt", "evaluate_on", "evaluations", "raw", "missing_eos"),
     *("keep_ids", "licence", "attempts", "apart"),
-    *("until", "since", "mirrors", "split", "choices", "vote", "skip_bad_rows", "columns", "posts"),
+    *("until", "since", "mirrors", "agreed", "split", "choices", "vote", "skip_bad_rows"),
+    *("columns", "posts"),
 )
 """Options that rarely change, those that are hidden first before the others."""
 USUAL = Path("palate.toml")

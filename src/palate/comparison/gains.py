@@ -7,7 +7,7 @@ from typing import Literal, cast
 
 from palate.comparison.paired import paired
 from palate.comparison.redraws import Contrast, NoisySide, with_survival
-from palate.contexts import NOTHING, strangers_of
+from palate.contexts import NOTHING, shows, strangers_of
 from palate.errors import ComparisonError
 from palate.metrics import minimum_detectable_effect
 from palate.runs import Gain, Run, with_holm
@@ -33,7 +33,7 @@ def gains_of(runs: Sequence[Run], missing: Sequence[tuple[str, str, str]] = ()) 
     gains: list[Gain] = []
     for (benchmark, scorer, context), run in by_cell.items():
         gains += _state_gains(run, by_cell)
-        if context == NOTHING:
+        if shows(context) not in ("user", "stranger"):  # what others cost is told by itself
             continue
         contexts = [shown for name, by, shown in cells if (name, by) == (benchmark, scorer)]
         for kind, against in _partners(context, run.summary.oracle, contexts):

@@ -28,7 +28,7 @@ from palate.evaluation import (
 from palate.execution import build_runner
 from palate.records import NO_STRANGER, Context, Judge, Record, Scorer, components_of, info_of
 from palate.records.arguments import ObjectName
-from palate.runs import Gain, Printed, RatingReport, Run, SubgroupReport, Summary, Tabular
+from palate.runs import Cost, Gain, Printed, RatingReport, Run, SubgroupReport, Summary, Tabular
 from palate.specs import Spec
 from palate.specs import load as load_registered
 
@@ -63,6 +63,8 @@ class Evaluation(Record):
     """Only with `--by`."""
     ratings: tuple[RatingReport, ...] = ()
     """Only with `--target rating`."""
+    costs: tuple[Cost, ...] = ()
+    """Only with `--users`, `--pressure` or `--agreed`."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,8 @@ class Grid(Tabular):
     """By groups of rows or users, where that was asked for."""
     ratings: tuple[RatingReport, ...] = ()
     """Against users' own ratings, where that was asked for."""
+    costs: tuple[Cost, ...] = ()
+    """Of users who are shown where nothing is personal, where that was asked for."""
 
     @property
     def results(self) -> tuple[Run, ...]:
@@ -100,9 +104,8 @@ class Grid(Tabular):
     def content(self) -> Evaluation:
         """Return all but the verdicts."""
         summaries = tuple(run.summary for run in self.runs)
-        return Evaluation(
-            runs=summaries, gains=self.gains, groups=self.groups, ratings=self.ratings
-        )
+        more = {name: getattr(self, name) for name in ("gains", "groups", "ratings", "costs")}
+        return Evaluation(runs=summaries, **more)
 
 
 def plan_grid(

@@ -13,5 +13,6 @@ from palate.contexts.controls import (
     strangers_of,
     usual_name,
     with_controls,
+    with_costs,
 )
 from palate.contexts.generated import PlanContext, Writer, build_writer

@@ -1,4 +1,4 @@
-"""Users as tables: accuracy by subgroup, users harmed, scores against their ratings."""
+"""Users as tables: accuracy by subgroup, users harmed, their ratings, what they cost."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from palate.records.arguments import grouped
-from palate.reports.names import ShortNames, legend, short_names
+from palate.reports.names import ShortNames, context_name, legend, short_names
 from palate.reports.numbers import (
     NONE,
     count,
@@ -18,7 +18,7 @@ from palate.reports.numbers import (
     without_interval,
 )
 from palate.reports.table import Table, breaks_between
-from palate.runs import RatingReport, SubgroupGap, SubgroupReport
+from palate.runs import Cost, RatingReport, SubgroupGap, SubgroupReport
 
 MOST_USERS = 50
 """A screen lists so many."""
@@ -216,3 +216,47 @@ def _ratings_left_out(found: Sequence[RatingReport], short: ShortNames) -> Itera
         )
         if reasons:
             yield f"{short.place(report)}: {'; '.join(reasons)}."
+
+
+COST_WORDS = {
+    "harmless": "harmless: the tax is below {:g} (p < 0.05, one-sided).",
+    "costs": "costs: the 95 % interval of the tax is above 0.",
+    "costs less": "costs less: the tax is above 0 and, by both tests, below {:g}.",
+    "not shown": "not shown, rows: of this kind, that show a tax of 0 harmless 8 times of 10.",
+}
+
+
+def cost_tables(costs: Sequence[Cost]) -> list[Table]:
+    """Return a table per benchmark and context."""
+    some = grouped(costs, lambda cost: (cost.benchmark, context_name(cost.context)))
+    return [_cost_table(f"{name}: what {shown} costs", of) for (name, shown), of in some.items()]
+
+
+def _cost_table(title: str, costs: Sequence[Cost]) -> Table:
+    short, of = short_names(cost.scorer for cost in costs), costs[0]
+    columns: dict[str, Callable[[Cost], str]] = {
+        "scorer": lambda cost: short[cost.scorer],
+        "nothing": lambda cost: plain(cost.nothing),
+        "accuracy [95 %]": lambda cost: figure(cost.shown),
+        "tax [95 %]": lambda cost: figure(cost.tax, signed=True),
+        "finding": _cost_in_words,
+    }
+    notes = ["tax: accuracy shown nothing − accuracy, on the same rows."]
+    findings = {cost.finding for cost in costs}
+    notes += [rule.format(of.margin) for word, rule in COST_WORDS.items() if word in findings]
+    if of.follows:
+        columns["follows [95 %]"] = lambda cost: figure(cost.follows)
+        notes.append("follows: of rows right when shown nothing, the share wrong now, ties half.")
+    notes += without_interval((short[cost.scorer], cost.tax.note) for cost in costs)
+    notes += [
+        f"{short[cost.scorer]}: {cost.n_left_out:,} rows left out, unscored or shown nobody."
+        for cost in costs
+        if cost.n_left_out and cost.tax.n
+    ]
+    return Table.of(title, costs, columns, [*notes, *legend(short)])
+
+
+def _cost_in_words(cost: Cost) -> str:
+    if cost.finding != "not shown" or (cost.n_needed or 0) <= cost.tax.n:
+        return cost.finding
+    return f"not shown, {float(f'{cost.n_needed:.2g}'):,.0f} rows"

@@ -260,6 +260,7 @@ OPTIONS = {
     "order": "--order-as-in-file",
     "revision": "--revision",
     "mirrors": "--mirrors",
+    "agreed": "--agreed",
     "seed": "--runs-seed",
 }
 """Fields of an identity that say which rows were read and how, by the option that asks for it."""
