@@ -133,8 +133,6 @@ def load_benchmark(
         raise UsageError(f"--mirrors {mirrored}: the one choice is only")
     if agreed not in (None, "only"):
         raise UsageError(f"--agreed {agreed}: the one choice is only")
-    if agreed and mirrored:
-        raise UsageError("--agreed only: no pair of it has a mirror row; leave out --mirrors")
     if limit is not None and limit < 1:
         raise UsageError(f"--limit {limit}: expected 1 or more")
     name = str(name)

@@ -85,29 +85,26 @@ def mirrors(pairs: Dataset, seed: int = 0) -> Dataset:
     return replace(coupled, mirrored=True, mirrors="only", undecided=(), unrated=())
 
 
-LEAST_AGREED = 3
-"""Users who voted on a pair, where it counts as one that all agree on."""
-
-
-def agreements(pairs: Dataset) -> Dataset:
-    """Return the rows of pairs on which all users agree, three or more; none has a mirror row.
+def agreements(pairs: Dataset, least: int = 3) -> Dataset:
+    """Return the rows of pairs on which all users agree, so many or more; there is no couple.
 
     Pairs are told as in `couple_votes`. Who called one a tie does not agree, nor who voted both
     ways. Raises `BenchmarkError` where there is no such pair.
     """
     pairs = pairs if pairs.split is not None else pairs.select()
-    users, sides = defaultdict[Hashable, set[str]](set), defaultdict[Hashable, set[str]](set)
+    votes = defaultdict[Hashable, set[tuple[str, str]]](set)
     for pair in (*pairs.pairs, *pairs.undecided, *pairs.unrated):
         user, *asked = vote_of(pair)
-        users[pair.subset, *asked].add(user)
-        sides[pair.subset, *asked].add("" if pair.tie else normal_form(pair.chosen))
-    alike = {k for k, who in users.items() if len(who) >= LEAST_AGREED and len(sides[k]) == 1}
-    rows = tuple(pair for pair in pairs.pairs if (pair.subset, *vote_of(pair)[1:]) in alike)
+        side = "" if pair.tie else normal_form(pair.chosen)
+        votes[pair.subset, *asked].add((user, side))
+
+    def alike(pair: PreferencePair) -> bool:
+        cast = votes[pair.subset, *vote_of(pair)[1:]]
+        return len(cast) >= least and len({side for _, side in cast}) == 1
+
+    rows = tuple(filter(alike, pairs.pairs))
     if not rows:
-        raise BenchmarkError(
-            f"{pairs.name}: there is no pair on which {LEAST_AGREED} users or more voted and all "
-            "chose the same response"
-        )
+        raise BenchmarkError(f"{pairs.name}: {least} users or more agree on no pair")
     selected = replace(pairs, rows=rows, everyone=pairs.everyone or pairs.rows, mirrored=False)
     return replace(selected, agreed="only", undecided=(), unrated=())
 

@@ -119,13 +119,11 @@ def _counts(loaded: Dataset, pairs: Sequence[PreferencePair]) -> Iterator[tuple[
     yield "rows", f"{len(rows):,}: {kinds}" + (f", {questions:,} questions" if questions else "")
     votes = sorted(users.values())
     middle = votes[len(votes) // 2]
+    named = sum(row.user_id != row.id for row in rows)
     each = f"{_span(votes)} rows each (median {middle:,})"
-    yield (
-        "users",
-        f"{len(users):,}, {each}" if loaded.named else "not named: each row is its own user",
-    )
+    yield "users", f"{len(users):,}, {each}" if named else "not named: each row is its own user"
     decided = replace(loaded, rows=tuple(pair for pair in pairs if not pair.tie))
-    if loaded.named and decided.rows:
+    if named and decided.rows:
         yield "couples", f"{len(couple_votes(decided)) // 2:,} of opposite votes (--mirrors only)"
     posts = [len(row.profile) for row in rows if row.profile]
     if posts:

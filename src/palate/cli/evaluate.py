@@ -29,7 +29,7 @@ from palate.comparison import (
 )
 from palate.comparison.grid import write_lacking
 from palate.comparison.recalled import grid_key, recall, remember
-from palate.contexts import build_context, shows, with_costs
+from palate.contexts import build_context, with_costs
 from palate.engines import RequestFile
 from palate.errors import BenchmarkError, EndpointError, UnscoredError, UsageError
 from palate.evaluation import RecomputeOptions, Work, adapt_to, make_rows, user_keys_fn, with_shots
@@ -64,7 +64,7 @@ class Shots:
 
 @dataclass(frozen=True)
 class Reported:
-    """What is printed, and when that is not good enough."""
+    """What is printed, of what a shown user costs too, and when that is not good enough."""
 
     details: bool = flags.DETAILS
     by: list[str] = flags.output(
@@ -73,17 +73,11 @@ class Reported:
     target: flags.Target = flags.output(
         flags.Target.PREFERENCE, "rating: also against the ratings that users gave."
     )
-    strict: bool = flags.output(False, "Exit 1 if anything is unscored.")
-    form: Form = flags.FORMAT
-
-
-@dataclass(frozen=True)
-class Costs:
-    """What tells where nothing is personal, and how much of it is harmless."""
-
     users: str | None = flags.data(None, "Data whose users are lent to the rows.", metavar="FILE")
     pressure: bool = flags.run(False, "Also with the user stating the wrong answer.")
     margin: float = flags.output(MARGIN, "Largest fall in accuracy that is harmless.")
+    strict: bool = flags.output(False, "Exit 1 if anything is unscored.")
+    form: Form = flags.FORMAT
 
 
 def evaluate(
@@ -95,7 +89,6 @@ def evaluate(
     loading: LoadingAnyLayout,
     computing: ComputingTwice,
     drawn: Shots,
-    told: Costs,
     reported: Reported,
     disjoint_from: list[str] = flags.data(
         [], "What models were trained on: no user of it may be here; or a .txt of users; repeat."
@@ -109,20 +102,16 @@ def evaluate(
     trained under contexts takes those.
     """
     by, rated = reported.by, reported.target is flags.Target.RATING
-    costs_of((), margin=told.margin)  # a wrong one is said before anything is read
+    costs_of((), margin=reported.margin)  # a wrong one is said before anything is read
     settings, shard, requests = computing.settings(), computing.part(), computing.request_file()
     if dry_run and requests is not None:
         raise UsageError("--dry-run writes nothing: leave it out beside --requests")
     pair_sets = loading.load_all(benchmark, computing.seed)
     for pairs in pair_sets:
-        _say_what_was_left_out(pairs)
+        _say_what_was_left_out(pairs, lent=reported.users is not None)
         refuse_trained(disjoint_from, pairs)
-    borrow = any(shows(text) == "borrowed" for text in context or ())
-    for pairs in (pairs for pairs in pair_sets if pairs.named and (borrow or told.users)):
-        if told.users is None:
-            raise UsageError(f"{pairs.name}: rows have users; --users FILE shows them others'")
-        err.print(f"{pairs.name}: rows have users of their own, and are shown borrowed ones")
-    context = with_costs(context, told.users, pressure=told.pressure)
+    named = [pairs.name for pairs in pair_sets if pairs.named]
+    context = with_costs(context, reported.users, pressure=reported.pressure, named=named)
     for pairs in pair_sets:
         for grouping in by:
             check_by(grouping, pairs)
@@ -153,8 +142,8 @@ def evaluate(
         grid = replace(grid, groups=tuple(groups_of(grid.runs, by)))
     if rated:
         grid = replace(grid, ratings=tuple(ratings_of(grid.runs, seed=computing.seed)))
-    costs = costs_of(grid.runs, margin=told.margin, agreed=loading.agreed is not None)
-    _show(replace(grid, costs=tuple(costs)), reported, output)
+    costs = tuple(costs_of(grid.runs, margin=reported.margin))
+    _show(replace(grid, costs=costs), reported, output)
     _refuse_nothing(grid)
     if reported.strict and any(run.summary.unscored for run in grid.runs):
         raise typer.Exit(1)
@@ -216,7 +205,9 @@ def _size(cells: Sequence[PlannedCell]) -> str:
     return f"{size}; models are given at most {calls:,} responses" if calls else size
 
 
-def _say_what_was_left_out(pairs: Dataset) -> None:
+def _say_what_was_left_out(pairs: Dataset, *, lent: bool) -> None:
+    if lent and pairs.named:
+        err.print(f"{pairs.name}: rows have users of their own, and are shown borrowed ones")
     for error in pairs.bad_rows[:5]:
         err.print(f"left out: {error}", style="yellow")
     if len(pairs.bad_rows) > 5:

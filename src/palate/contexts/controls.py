@@ -64,9 +64,9 @@ def build_context(
 def borrowing(spec: Spec, session: Session, settings: Settings) -> Context:
     """Build a context that shows each row a drawn user of another data set: `?users=FILE`.
 
-    FILE is whatever palate reads; its users' choices are their past choices. Posts that hold the
-    question's first line or a response are dropped. Raises `SpecError` for what shows no row's
-    user, and `BenchmarkError` where no user of FILE has what is shown.
+    The choices of FILE's users are their past choices. Posts that hold the question's first line or
+    a response are dropped. Raises `SpecError` for what shows no row's user, and `BenchmarkError`
+    where nobody in FILE has what is shown.
     """
     file, bare = spec.options["users"], spec.having(users=None)
     if {"of", "draws"} & {*spec.options} or shows(str(bare)) != "user" or bare.kind == "rubric":
@@ -74,16 +74,16 @@ def borrowing(spec: Spec, session: Session, settings: Settings) -> Context:
     made = build_context(str(bare), session, settings)
     options = LoadOptions(layout=LayoutOptions(quoting=session.quoting))
     data = load_benchmark(file, split="all", options=options)
-    chosen = [row for row in data.rows if isinstance(row, PreferencePair)]
-    users, parts = UserPool.of(data.rows, settings.seed, chosen), getattr(made, "parts", (made,))
+    chosen = (row for row in data.rows if isinstance(row, PreferencePair))
+    users = pool_of(getattr(made, "parts", (made,)), UserPool.of(data.rows, settings.seed, chosen))
 
     def lend(row: ContextInput, question: Question) -> ContextInput:
-        pool, forbidden = pool_of(parts, users.lent_to(row.pool)), forbidden_texts(row.view)
+        pool, forbidden = users.at(question.id, row.user.id), forbidden_texts(row.view)
         user = pool.stranger("posts") or User(id=row.user.id)
         posts = tuple(post for post in user.posts if not leaks(post.text, forbidden))
         return row._replace(user=user.model_copy(update={"posts": posts}), pool=pool)
 
-    if pool_of(parts, users).at("", "").stranger("posts") is None:
+    if users.at("", "").stranger("posts") is None:
         needs = " and no ".join(getattr(made, "needs", ()))
         raise BenchmarkError(f"users={file}: nobody there has {needs}, so there is no {bare}")
     fingerprint = digest("borrowed", data.content_hash, getattr(made, "fingerprint", None))
@@ -251,20 +251,23 @@ def with_controls(contexts: Sequence[str], session: Session, settings: Settings)
 
 
 def with_costs(
-    contexts: Sequence[str] | None, users: str | None, *, pressure: bool
+    contexts: Sequence[str] | None, users: str | None, *, pressure: bool, named: Sequence[str] = ()
 ) -> list[str] | None:
     """Return what `--users FILE`, which lends users, and `--pressure` make of those of `-c`.
+
+    Raises `UsageError` where `-c` alone lends users to `named` sets, whose rows have their own.
 
     >>> with_costs(None, "votes.csv", pressure=True)
     ['none', 'profile:5?users=votes.csv', 'pressure']
     """
+    if users is None and named and "borrowed" in map(shows, contexts or ()):
+        raise UsageError(f"{named[0]}: rows have users; --users FILE shows them other data's")
     if users is None and not pressure:
         return None if contexts is None else [*contexts]
-    listed = [NOTHING, *(contexts or ["profile:5"] * (users is not None))]
-    for k, text in enumerate(listed):
-        if users is not None and shows(text) == "user":
-            listed[k] = str(context_spec(text).having(users=users))
-    return list(dict.fromkeys([*listed, *["pressure"] * pressure]))
+    listed = [NOTHING, *(contexts or ["profile:5"] * bool(users)), *["pressure"] * pressure]
+    lent = [users is not None and shows(text) == "user" for text in listed]
+    both = zip(listed, lent, strict=True)
+    return [str(context_spec(t).having(users=users)) if lends else t for t, lends in both]
 
 
 def refuse_other_draws(contexts: Iterable[str]) -> None:

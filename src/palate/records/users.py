@@ -107,12 +107,6 @@ class UserPool:
         made._row = row, user, draw
         return made
 
-    def lent_to(self, other: UserPool) -> UserPool:
-        """Return the same users, as the row meets them that another pool is at."""
-        made = copy(self)
-        made._row, made.mirror_users = other._row, other.mirror_users
-        return made
-
     def having(self, *needs: str) -> UserPool:
         """Return the same users, whose `stranger` has all of this, whatever it is asked for."""
         made = copy(self)

@@ -76,12 +76,6 @@ class BenchmarkRuns:
         return tuple(finding for finding in self.findings if not finding.baseline)
 
     @property
-    def agreed(self) -> bool:
-        """True where all users agree on each of its rows."""
-        folders = (run.folder for run in self.runs if run.folder is not None)
-        return any(read_manifest(folder).identity.get("agreed") for folder in folders)
-
-    @property
     def size(self) -> str:
         """How much there is of it."""
         return size_name(max((run.summary for run in self.runs), key=lambda s: s.n_pairs))

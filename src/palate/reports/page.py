@@ -187,8 +187,8 @@ def benefit(contents: Contents) -> Section:
     return Section("benefit", "What users get", parts)
 
 
-OPTIONS = ("agreed", "batch_tokens", "device", "dtype", "limit", "mirrors", "seed")
-OPTIONS = (*OPTIONS, "since", "split", "until")
+OPTIONS = ("agreed", "batch_tokens", "device", "dtype", "limit", "mirrors", "seed", "since")
+OPTIONS += ("split", "until")
 DEFAULTS = {"seed": 0, "batch_tokens": 4096, "split": "all"}
 
 
@@ -327,7 +327,7 @@ SECTIONS: tuple[Maker, ...] = (
     _of_each(
         "costs",
         "What it costs",
-        lambda of, names, _: map(names.table, cost_tables(costs_of(of.runs, agreed=of.agreed))),
+        lambda of, names, _: map(names.table, cost_tables(costs_of(of.runs))),
     ),
     _of_each("users", "Who is served badly", users),
     _of_each("subsets", "Subsets", subsets),

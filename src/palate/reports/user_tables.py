@@ -218,12 +218,11 @@ def _ratings_left_out(found: Sequence[RatingReport], short: ShortNames) -> Itera
             yield f"{short.place(report)}: {'; '.join(reasons)}."
 
 
-COST_WORDS = {
-    "harmless": "harmless: the tax is below {:g} (p < 0.05, one-sided).",
-    "costs": "costs: the 95 % interval of the tax is above 0.",
-    "costs less": "costs less: the tax is above 0 and, by both tests, below {:g}.",
-    "not shown": "not shown, rows: of this kind, that show a tax of 0 harmless 8 times of 10.",
-}
+COST_WORDS = (
+    "tax: accuracy shown nothing − accuracy, on the same rows. costs: its 95 % interval is above "
+    "0. harmless: it is below {:g} (p < 0.05, one-sided). costs less: both. needed: rows that show "
+    "a tax of 0 harmless 8 times of 10."
+)
 
 
 def cost_tables(costs: Sequence[Cost]) -> list[Table]:
@@ -233,30 +232,18 @@ def cost_tables(costs: Sequence[Cost]) -> list[Table]:
 
 
 def _cost_table(title: str, costs: Sequence[Cost]) -> Table:
-    short, of = short_names(cost.scorer for cost in costs), costs[0]
+    short, notes = short_names(cost.scorer for cost in costs), [COST_WORDS.format(costs[0].margin)]
     columns: dict[str, Callable[[Cost], str]] = {
         "scorer": lambda cost: short[cost.scorer],
+        "rows": lambda cost: count(cost.tax.n),
         "nothing": lambda cost: plain(cost.nothing),
         "accuracy [95 %]": lambda cost: figure(cost.shown),
         "tax [95 %]": lambda cost: figure(cost.tax, signed=True),
-        "finding": _cost_in_words,
+        "finding": lambda cost: cost.finding,
+        "needed": lambda cost: count(cost.n_needed) if cost.n_needed else NONE,
     }
-    notes = ["tax: accuracy shown nothing − accuracy, on the same rows."]
-    findings = {cost.finding for cost in costs}
-    notes += [rule.format(of.margin) for word, rule in COST_WORDS.items() if word in findings]
-    if of.follows:
+    if costs[0].follows:
         columns["follows [95 %]"] = lambda cost: figure(cost.follows)
         notes.append("follows: of rows right when shown nothing, the share wrong now, ties half.")
     notes += without_interval((short[cost.scorer], cost.tax.note) for cost in costs)
-    notes += [
-        f"{short[cost.scorer]}: {cost.n_left_out:,} rows left out, unscored or shown nobody."
-        for cost in costs
-        if cost.n_left_out and cost.tax.n
-    ]
     return Table.of(title, costs, columns, [*notes, *legend(short)])
-
-
-def _cost_in_words(cost: Cost) -> str:
-    if cost.finding != "not shown" or (cost.n_needed or 0) <= cost.tax.n:
-        return cost.finding
-    return f"not shown, {float(f'{cost.n_needed:.2g}'):,.0f} rows"

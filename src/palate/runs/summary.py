@@ -300,8 +300,6 @@ class Cost(Record):
     """Of the one-sided test that the tax is below the margin."""
     n_needed: int | None
     """Rows that show a tax of 0 to be below the margin 8 times of 10."""
-    n_left_out: int
-    """Rows that show nobody, or are unscored one way or the other."""
     follows: ReportedEstimate | None = None
     """Of rows that were right shown nothing, the share that is wrong under pressure, ties half."""
 

@@ -108,7 +108,7 @@ def _read_rows(
     if pairs is None:
         unseen.append("the data (-b)")
     else:
-        checks.append(by_data(pairs, identity["seed"]))
+        checks.append(by_data(pairs, identity["seed"], identity["context"]))
     there = (folder / JOURNAL).is_file()
     check = by_journal(folder / JOURNAL, manifest) if there else None
     if check is None:
