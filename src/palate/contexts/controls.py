@@ -69,9 +69,9 @@ def borrowing(spec: Spec, session: Session, settings: Settings) -> Context:
     where nobody in FILE has what is shown.
     """
     file, bare = spec.options["users"], spec.having(users=None)
-    if {"of", "draws"} & {*spec.options} or shows(str(bare)) != "user" or bare.kind == "rubric":
-        raise spec.error("users are lent to what shows a row's own, as profile:5 does")
     made = build_context(str(bare), session, settings)
+    if shows(made.spec) != "user" or made.oracle:
+        raise spec.error("users are lent to what shows a row's own, as profile:5 does")
     options = LoadOptions(layout=LayoutOptions(quoting=session.quoting))
     data = load_benchmark(file, split="all", options=options)
     chosen = (row for row in data.rows if isinstance(row, PreferencePair))

@@ -187,8 +187,10 @@ def benefit(contents: Contents) -> Section:
     return Section("benefit", "What users get", parts)
 
 
-OPTIONS = ("agreed", "batch_tokens", "device", "dtype", "limit", "mirrors", "seed", "since")
-OPTIONS += ("split", "until")
+OPTIONS = (
+    *("agreed", "batch_tokens", "device", "dtype", "limit", "mirrors", "seed", "since", "split"),
+    "until",
+)
 DEFAULTS = {"seed": 0, "batch_tokens": 4096, "split": "all"}
 
 
