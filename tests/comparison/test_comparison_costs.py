@@ -36,7 +36,8 @@ def facts(n: int = ROWS) -> Dataset:
 @pytest.fixture
 def lenders(tmp_path: Path) -> Path:
     rows = [
-        {"id": k, "user_id": f"u{k}", "question": f"Drink {k}?", "chosen": "Tea", "rejected": "Milk",
+        {"id": k, "user_id": f"u{k}", "question": f"Drink {k}?", "chosen": "Tea",
+         "rejected": "Milk",
          "profile": [{"id": f"p{k}", "text": f"I am u{k}."}]}
         for k in range(20)
     ]  # fmt: skip
@@ -83,7 +84,7 @@ def test_who_ignores_the_user_follows_nobody() -> None:
 
 
 def test_follows_counts_rows_that_were_right_alone() -> None:
-    """Turned on every row, also from wrong to right: accuracy rises, and all that was right falls."""
+    """Turned on every row, also from wrong to right: all that was right falls."""
     told = cost(planted(lambda slate: bool(slate.shown)), "pressure")
     assert told.shown.value == pytest.approx(1 - told.nothing)
     assert told.tax.value == pytest.approx(2 * told.nothing - 1)
@@ -123,7 +124,7 @@ def test_no_run_shown_nothing_and_other_rows() -> None:
 
 @pytest.mark.parametrize("margin", [0, 0.5, -0.1, float("nan")])
 def test_a_margin_outside_is_refused(margin: float) -> None:
-    with pytest.raises(UsageError, match="--margin .*: expected a fall in accuracy"):
+    with pytest.raises(UsageError, match="expected a fall in accuracy between"):
         costs_of((), margin=margin)
 
 

@@ -69,13 +69,15 @@ def borrowing(spec: Spec, session: Session, settings: Settings) -> Context:
     where nobody in FILE has what is shown.
     """
     file, bare = spec.options["users"], spec.having(users=None)
-    made = build_context(str(bare), session, settings)
-    if shows(made.spec) != "user" or made.oracle:
+    context = build_context(str(bare), session, settings)
+    if shows(context.spec) != "user" or context.oracle:
         raise spec.error("users are lent to what shows a row's own, as profile:5 does")
     options = LoadOptions(layout=LayoutOptions(quoting=session.quoting))
     data = load_benchmark(file, split="all", options=options)
     chosen = (row for row in data.rows if isinstance(row, PreferencePair))
-    users = pool_of(getattr(made, "parts", (made,)), UserPool.of(data.rows, settings.seed, chosen))
+    users = pool_of(
+        getattr(context, "parts", (context,)), UserPool.of(data.rows, settings.seed, chosen)
+    )
 
     def lend(row: ContextInput, question: Question) -> ContextInput:
         pool, forbidden = users.at(question.id, row.user.id), forbidden_texts(row.view)
@@ -84,12 +86,12 @@ def borrowing(spec: Spec, session: Session, settings: Settings) -> Context:
         return row._replace(user=user.model_copy(update={"posts": posts}), pool=pool)
 
     if users.at("", "").stranger("posts") is None:
-        needs = " and no ".join(getattr(made, "needs", ()))
+        needs = " and no ".join(getattr(context, "needs", ()))
         raise BenchmarkError(f"users={file}: nobody there has {needs}, so there is no {bare}")
-    fingerprint = digest("borrowed", data.content_hash, getattr(made, "fingerprint", None))
-    named = str(context_spec(made.spec).having(users=file))
-    vars(made).update(spec=named, fingerprint=fingerprint, lend=lend)
-    return made
+    fingerprint = digest("borrowed", data.content_hash, getattr(context, "fingerprint", None))
+    named = str(context_spec(context.spec).having(users=file))
+    vars(context).update(spec=named, fingerprint=fingerprint, lend=lend)
+    return context
 
 
 def join(spec: Spec, session: Session, settings: Settings) -> JoinedContext:

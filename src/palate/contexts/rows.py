@@ -198,9 +198,9 @@ class ContextRows(Lazy[ContextRow]):
         row = ContextInput(question.view, user, pool.at(question.id, user.id, draw), gold)
         return row if self._lend is None else self._lend(row, question)
 
-    def user_of(self, place: int) -> str:
-        """Return whose part a question is shown; the mirror rows of a couple are of their users."""
-        question = self.questions[place]
+    def user_of(self, row: int) -> str:
+        """Return whose part a row is shown; the mirror rows of a couple are of their own users."""
+        question = self.questions[row // self.draws]
         coupled = isinstance(question, PreferencePair) and question.mirror_of
         own = self._lend is None or coupled
         return question.user_id if own else self._input(question, 0).user.id
