@@ -102,10 +102,10 @@ def test_rows_with_users_of_their_own_borrow_where_that_is_meant(folder: Path) -
     words = ("evaluate", "-b", "votes.jsonl", "-s", "longest")
     done = palate(*words, "-c", lent, cwd=folder)
     assert done.returncode == 2
-    assert "votes: rows have users; --users FILE shows them other data's" in done.stderr
+    assert "votes: rows have users of their own; --users FILE lends others" in done.stderr
     meant = palate(*words, "--users", "votes.jsonl", cwd=folder)
     assert meant.returncode == 0, meant.stderr
-    assert "votes: rows have users of their own, and are shown borrowed ones" in meant.stderr
+    assert "votes: what profile:5?users=votes.jsonl costs" in meant.stdout
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 from command_line import write_rows
-from palate.benchmarks import Dataset
+from palate.benchmarks import Dataset, load_benchmark
 from palate.comparison import costs_of, evaluate, gains_of
 from palate.errors import ComparisonError, UsageError
-from palate.metrics import Clusters, non_inferiority, paired_difference
-from palate.metrics.estimates import Estimate
+from palate.metrics import Clusters, Estimate, non_inferiority, paired_difference
 from palate.records import Slate
 from palate.runs import Cost
 from palate.seeding import unit
@@ -135,8 +134,6 @@ def test_own_users_have_a_tax_where_all_agree(tmp_path: Path) -> None:
         for k in range(30)
         for user in ("ann", "bob", "cy")[: 2 + k % 2]
     ]  # fmt: skip
-    from palate.benchmarks import load_benchmark
-
     file = str(write_rows(tmp_path / "votes.jsonl", rows))
     where = {"root": tmp_path / "runs"}
     contexts = ["none", "profile:1", "stranger:1"]

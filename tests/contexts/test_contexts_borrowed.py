@@ -128,5 +128,5 @@ def test_pressure_needs_a_pair_and_joins_nothing() -> None:
     question = Dataset.of([{"id": 1, "question": "Tea?", "responses": ["Yes.", "No."]}])
     with pytest.raises(UsageError, match="pressure needs a rejected response"):
         rows_of(question, "pressure").slate(0)
-    with pytest.raises(SpecError, match="pressure join nothing"):
+    with pytest.raises(SpecError, match="nor pressure"):
         build_context("pressure+profile:3", Session())

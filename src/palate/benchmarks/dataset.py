@@ -155,11 +155,6 @@ class Dataset:
         """
         return need_pairs(self.rows, self.name)
 
-    @property
-    def named(self) -> bool:
-        """Whether rows name users; else each is its own."""
-        return any(row.user_id != row.id for row in self.rows)
-
     @cached_property
     def content_hash(self) -> str:
         """Hash of the rows, in their order, and of those that users are gathered from."""

@@ -151,7 +151,8 @@ def load_benchmark(
         pairs = agreements(pairs)
     of_file = is_path(name) and not name.startswith(HUB)
     place = Path(name).resolve().name if of_file else name
-    command = ("-b", place, *(options or LoadOptions()).words())
+    more = ("--agreed", agreed) if agreed else ()
+    command = ("-b", place, *(options or LoadOptions()).words(), *more)
     return replace(within(pairs, since, until).limit(limit, seed), command=command)
 
 

@@ -108,9 +108,9 @@ def evaluate(
         raise UsageError("--dry-run writes nothing: leave it out beside --requests")
     pair_sets = loading.load_all(benchmark, computing.seed)
     for pairs in pair_sets:
-        _say_what_was_left_out(pairs, lent=reported.users is not None)
+        _say_what_was_left_out(pairs)
         refuse_trained(disjoint_from, pairs)
-    named = [pairs.name for pairs in pair_sets if pairs.named]
+    named = [p.name for p in pair_sets if any(row.user_id != row.id for row in p.rows)]
     context = with_costs(context, reported.users, pressure=reported.pressure, named=named)
     for pairs in pair_sets:
         for grouping in by:
@@ -205,9 +205,7 @@ def _size(cells: Sequence[PlannedCell]) -> str:
     return f"{size}; models are given at most {calls:,} responses" if calls else size
 
 
-def _say_what_was_left_out(pairs: Dataset, *, lent: bool) -> None:
-    if lent and pairs.named:
-        err.print(f"{pairs.name}: rows have users of their own, and are shown borrowed ones")
+def _say_what_was_left_out(pairs: Dataset) -> None:
     for error in pairs.bad_rows[:5]:
         err.print(f"left out: {error}", style="yellow")
     if len(pairs.bad_rows) > 5:

@@ -30,7 +30,7 @@ from palate.scorers import is_baseline
 LEAST_COMMON = 0.9
 Key = tuple[str, str]
 """Id and content of a row."""
-DRAWN = ("agreed", "limit", "since", "until")
+DRAWN = ("limit", "since", "until")
 """Parts of a run's identity that say which rows of a file it is of."""
 HASHED = {
     "rows": "rows",

@@ -75,9 +75,8 @@ def borrowing(spec: Spec, session: Session, settings: Settings) -> Context:
     options = LoadOptions(layout=LayoutOptions(quoting=session.quoting))
     data = load_benchmark(file, split="all", options=options)
     chosen = (row for row in data.rows if isinstance(row, PreferencePair))
-    users = pool_of(
-        getattr(context, "parts", (context,)), UserPool.of(data.rows, settings.seed, chosen)
-    )
+    pool, parts = UserPool.of(data.rows, settings.seed, chosen), getattr(context, "parts", ())
+    users = pool_of(parts or (context,), pool)
 
     def lend(row: ContextInput, question: Question) -> ContextInput:
         pool, forbidden = users.at(question.id, row.user.id), forbidden_texts(row.view)
@@ -105,9 +104,8 @@ def join(spec: Spec, session: Session, settings: Settings) -> JoinedContext:
     """
     kinds = [part.kind for part in spec.parts]
     if {NOTHING, "stranger", "pressure"} & {*kinds}:
-        raise spec.error(
-            "none, stranger and pressure join nothing; write profile:k, and ?of=stranger last"
-        )
+        why = "none and stranger join nothing, nor pressure"
+        raise spec.error(f"{why}; write profile:k, and ?of=stranger last")
     if twice := next((kind for kind in kinds if kinds.count(kind) > 1), None):
         raise spec.error(f"{twice} is there twice; join each kind at most once")
     if early := {"of", "draws", "users"} & {name for part in spec.before for name in part.options}:
@@ -263,7 +261,7 @@ def with_costs(
     ['none', 'profile:5?users=votes.csv', 'pressure']
     """
     if users is None and named and "borrowed" in map(shows, contexts or ()):
-        raise UsageError(f"{named[0]}: rows have users; --users FILE shows them other data's")
+        raise UsageError(f"{named[0]}: rows have users of their own; --users FILE lends others")
     if users is None and not pressure:
         return None if contexts is None else [*contexts]
     listed = [NOTHING, *(contexts or ["profile:5"] * bool(users)), *["pressure"] * pressure]

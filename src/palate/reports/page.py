@@ -187,10 +187,7 @@ def benefit(contents: Contents) -> Section:
     return Section("benefit", "What users get", parts)
 
 
-OPTIONS = (
-    *("agreed", "batch_tokens", "device", "dtype", "limit", "mirrors", "seed", "since", "split"),
-    "until",
-)
+OPTIONS = ("batch_tokens", "device", "dtype", "limit", "mirrors", "seed", "since", "split", "until")
 DEFAULTS = {"seed": 0, "batch_tokens": 4096, "split": "all"}
 
 
