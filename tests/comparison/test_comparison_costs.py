@@ -131,17 +131,21 @@ def test_own_users_have_a_tax_where_all_agree(tmp_path: Path) -> None:
     rows = [
         {"id": f"{k}{user}", "user_id": user, "question": f"Claim {k}?", "chosen": f"True, {k}.",
          "rejected": f"Untrue, {k}.", "profile": [{"id": user, "text": f"I am {user}."}]}
-        for k in range(30)
-        for user in ("ann", "bob", "cy")[: 2 + k % 2]
+        for k in range(90)
+        for user in [f"u{(5 * k + n) % 24}" for n in range(2 + k % 4)]
     ]  # fmt: skip
     file = str(write_rows(tmp_path / "votes.jsonl", rows))
     where = {"root": tmp_path / "runs"}
     contexts = ["none", "profile:1", "stranger:1"]
-    whole = evaluate(load_benchmark(file), ["longest"], contexts, **where).runs
-    agreed = evaluate(load_benchmark(file, agreed="only"), ["longest"], contexts, **where).runs
-    assert not costs_of(whole)
-    (told,) = costs_of(agreed)
-    assert (told.context, told.tax.n, told.tax.value) == ("profile:1", 45, 0.0)
+    whole = evaluate(load_benchmark(file), ["longest"], contexts, **where)
+    agreed = evaluate(load_benchmark(file, agreed="only"), ["longest"], contexts, **where)
+    assert not costs_of(whole.runs)
+    (told,) = costs_of(agreed.runs)
+    n = sum(2 + k % 4 for k in range(90) if k % 4)
+    assert (told.context, told.tax.n, told.tax.value) == ("profile:1", n, 0.0)
+    # Rows are chosen for their users' agreement: what it tells of a ceiling is the choice.
+    assert "Without the user, the best accuracy" in str(whole)
+    assert "Without the user, the best accuracy" not in str(agreed)
 
 
 def test_above_zero_and_below_the_margin_is_called_both() -> None:

@@ -60,6 +60,9 @@ def test_a_post_that_tells_the_answer_is_dropped_and_counted(tmp_path: Path) -> 
     both = "I row boats. Somebody said: no to 3. Ha."
     assert shown(rows) == [both, "I row boats.", both]
     assert rows.leaks_dropped.tolist() == [0, 1, 0]
+    choices = rows_of(FACTS[2:5], f"examples:1?users={file}")  # which show no post
+    assert [*map(len, shown(choices))] != [0, 0, 0]
+    assert choices.leaks_dropped.tolist() == [0, 0, 0]
 
 
 def test_choices_traits_and_joined_parts_are_lent_too(tmp_path: Path) -> None:

@@ -167,6 +167,6 @@ def _cost(run: Run, plain: Run | None, margin: float) -> Cost:
         margin=margin,
         finding=("not shown", "harmless", "costs", "costs less")[2 * costs + harmless],
         p=tested.p,
-        n_needed=tested.n_needed,
+        n_needed=None if costs or harmless else tested.n_needed,
         follows=ReportedEstimate.of(follows) if run.summary.oracle else None,
     )

@@ -114,7 +114,7 @@ class ContextRows(Lazy[ContextRow]):
         chosen = self.context.shown(*given)
         self.parts[position], self.own_words[position] = len(chosen.parts), chosen.own_words
         self.leaks_dropped[position] = chosen.leaks_dropped
-        if self._lend is not None:
+        if self._lend is not None and "posts" in getattr(self.context, "needs", ()):
             wrote = given.pool.users.get(given.user.id, given.user).posts
             self.leaks_dropped[position] += len(wrote) - len(given.user.posts)
         self.shortfall_words[position] = chosen.shortfall_words

@@ -153,7 +153,7 @@ def _screen(
         *_notes(here, names),
         *legend({spec: name for spec, name in names.items() if spec in shown}),
         *legend({spec: name for spec, name in contexts.items() if name != context_name(spec)}),
-        *blind_ceiling(first.verdicts.ceilings),
+        *(() if first.agreed else blind_ceiling(first.verdicts.ceilings)),
         *[step] * bool(step),
     ]
     title, closing = _title(first), [text for text in sentences if text]

@@ -299,7 +299,7 @@ class Cost(Record):
     p: float | None
     """Of the one-sided test that the tax is below the margin."""
     n_needed: int | None
-    """Rows that show a tax of 0 to be below the margin 8 times of 10."""
+    """Where it is not shown: rows that show a tax of 0 to be harmless 8 times of 10."""
     follows: ReportedEstimate | None = None
     """Of rows that were right shown nothing, the share that is wrong under pressure, ties half."""
 
