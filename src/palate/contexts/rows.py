@@ -201,8 +201,7 @@ class ContextRows(Lazy[ContextRow]):
     def user_of(self, row: int) -> str:
         """Return whose part a row is shown; the mirror rows of a couple are of their own users."""
         question = self.questions[row // self.draws]
-        coupled = isinstance(question, PreferencePair) and question.mirror_of
-        own = self._lend is None or coupled
+        own = self._lend is None or getattr(question, "mirror_of", None)
         return question.user_id if own else self._input(question, 0).user.id
 
     def of_pairs(self, pairs: Sequence[int]) -> SampledRows:
