@@ -25,6 +25,7 @@ from palate.metrics.estimates import (
     equivalence_power,
     minimum_detectable_effect,
     non_inferiority,
+    share_of,
 )
 from palate.metrics.harmed import harmed_share
 from palate.metrics.means import (
