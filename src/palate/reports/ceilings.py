@@ -98,7 +98,7 @@ def blind_ceiling(best: Ceilings) -> Iterator[str]:
 def ceiling_bar(benchmark: BenchmarkRuns, names: Names, number: int) -> Iterator[Picture]:
     """Yield a bar from ½ over B to P, with each scorer on it, where votes tell B."""
     best = benchmark.runs[0].verdicts.ceilings
-    if best.blind is None or benchmark.mirrored:
+    if best.blind is None or benchmark.mirrored or benchmark.runs[0].agreed:
         return
     reached = [finding.run.verdicts.ceilings for finding in benchmark.findings]
     every = zip(names.findings(benchmark.findings), reached, strict=True)
