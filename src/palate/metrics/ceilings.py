@@ -86,20 +86,23 @@ class Ceilings:
     """Why there is no interval, or a wider one."""
 
     @classmethod
-    def of_couples(cls, n: int) -> Ceilings:
+    def of_couples(cls, n: int, n_repeats: int = 0) -> Ceilings:
         """Return those of mirrored couples, of which a scorer that ignores users is right in half.
 
         >>> Ceilings.of_couples(48).blind
         (0.5, 0.5)
         """
-        return cls(n, 2 * n, 0, blind=(0.5, 0.5))
+        return cls(n, 2 * n, n_repeats, blind=(0.5, 0.5))
 
 
-def ceilings(votes: Clusters, right: FloatArray | None = None) -> Ceilings:
+def ceilings(
+    votes: Clusters, right: FloatArray | None = None, alike: IntArray | None = None
+) -> Ceilings:
     """Bound the best accuracy without the user and with the user, and what a scorer captures.
 
     `votes` are decided rows of one user each, with their questions; their texts are the chosen and
-    the rejected response. `right` is what accuracy counts of a scorer, NaN where unscored. Raises
+    the rejected response. `right` is what accuracy counts of a scorer, NaN where unscored. `alike`
+    is 1 for a row whose user chose so again, 0 where not, -1 where nobody asked. Raises
     `ValueError` for couples, and for rows without questions or texts.
 
     >>> draw = np.random.default_rng(0)
@@ -110,6 +113,8 @@ def ceilings(votes: Clusters, right: FloatArray | None = None) -> Ceilings:
     >>> of_all.n_pairs, [round(end, 2) for end in of_all.blind], of_all.personal
     (300, [0.65, 0.84], None)
     """
+    if alike is not None and (alike >= 0).any():
+        votes, right = _with_repeats(votes, right, alike)
     cells, moments = _moments(votes, right)
     shared = cells.voters > 1
     counts = np.unique(cells.pairs[shared]).size, int(cells.n[shared].sum())
@@ -147,6 +152,20 @@ def ceilings(votes: Clusters, right: FloatArray | None = None) -> Ceilings:
         if "taste" in laws.figures:
             ends["captured"] = laws_of(moments)[0].ends("gained", per="taste")
     return replace(bare, **ends)
+
+
+def _with_repeats(
+    votes: Clusters, right: FloatArray | None, alike: IntArray
+) -> tuple[Clusters, FloatArray | None]:
+    # A row's second vote behind the rows; accuracy counts the first alone.
+    again = np.flatnonzero(alike >= 0)
+    every = votes.take(np.append(np.arange(len(votes)), again))
+    if every.texts is not None:
+        changed = np.append(np.zeros(len(votes)), alike[again] == 0) > 0
+        first, second = every.texts
+        texts = np.where(changed, second, first), np.where(changed, first, second)
+        every = replace(every, texts=texts)
+    return every, None if right is None else np.append(right, np.full(again.size, np.nan))
 
 
 class _Cells(NamedTuple):

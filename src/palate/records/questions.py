@@ -224,6 +224,8 @@ class PreferencePair(Question):
 
     chosen: str
     rejected: str
+    chosen_again: str | None = None
+    """Which of the two the user preferred when asked once more: no row, as a vote counts once."""
     tie: bool = False
     """True where the user could not decide; then the two stand in any order."""
     mirror_of: str | None = None
@@ -233,6 +235,16 @@ class PreferencePair(Question):
     def content(self) -> str:
         """Hash of the question and the two responses: rows are matched by id and this."""
         return digest(self.key, self.chosen, self.rejected)[:16]
+
+    @property
+    def alike(self) -> bool | None:
+        """Whether the user chose so again; None where nobody asked."""
+        return None if self.chosen_again is None else self.chosen_again == self.chosen
+
+    def to_row(self) -> dict[str, Any]:
+        """Return the pair under the columns of the row contract; unknown columns apart."""
+        row = super().to_row()
+        return row if self.chosen_again else {n: v for n, v in row.items() if n != "chosen_again"}
 
     def _known_responses(self) -> set[str]:
         return {self.chosen, self.rejected, *self.responses}

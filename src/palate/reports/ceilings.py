@@ -21,8 +21,12 @@ UNSHARED = (
     "vote on the same pairs."
 )
 UNREPEATED = (
-    "P is not identifiable: nobody voted on a pair again. Ask some users the same pairs once more, "
-    "and leave both rows in the file."
+    "P is not identifiable: nobody voted on a pair again. Ask some users the same pairs once more; "
+    "leave both rows in the file, or name the later choice in `chosen_again`."
+)
+SELECTED = (
+    "P is not identifiable: a couple was chosen for its votes, so repeats of it tell nothing. "
+    "Audit all rows."
 )
 CAPTURED = (
     "captured: (accuracy − B)/(P − B). Below 0, a better scorer that ignores the user would gain; "
@@ -75,13 +79,15 @@ def _notes(best: Ceilings) -> Iterator[str]:
         yield MIRRORED
     elif best.n_pairs:
         yield (
-            f"Of {best.n_votes:,} rows on {best.n_pairs:,} pairs with votes of two users or more; "
+            f"Of {best.n_votes:,} votes on {best.n_pairs:,} pairs with votes of two users or more; "
             f"{best.n_repeats:,} times a user voted again."
         )
     else:
         yield UNSHARED
     if not best.n_repeats:
         yield UNREPEATED
+    elif best.blind == (0.5, 0.5):
+        yield SELECTED
     if best.note:
         yield f"{best.note}."
 

@@ -47,7 +47,7 @@ def test_an_audit_names_both_ceilings_and_what_a_scorer_captures() -> None:
     names = [line[0] for line in table.rows]
     assert names[3] == "longest, none" and names[0].endswith("B")
     assert table.rows[0][1] == f"{told.blind[0]:.3f} to {told.blind[1]:.3f}"
-    assert "450 rows on 80 pairs" in table.notes[0] and "50 times" in table.notes[0]
+    assert "450 votes on 80 pairs" in table.notes[0] and "50 times" in table.notes[0]
 
 
 def test_mirrored_couples_have_one_half_by_design() -> None:
@@ -55,6 +55,20 @@ def test_mirrored_couples_have_one_half_by_design() -> None:
     assert summary.ceilings.blind == (0.5, 0.5) and summary.ceilings.taste is None
     told = " ".join(audited_ceilings(summary).notes)
     assert "½ by design" in told and "P is not identifiable" in told
+
+
+def test_repeats_of_couples_that_were_chosen_for_their_votes_tell_nothing() -> None:
+    texts = "Yes, do.", "No, never."
+    rows = [
+        {"id": f"{k}{side}", "user_id": f"u{k}{side}", "question": f"Tea {k}?",
+         "chosen": texts[side], "rejected": texts[1 - side], "mirror_of": f"{k}{1 - side}",
+         **({"chosen_again": texts[0]} if k else {})}
+        for k in range(3) for side in (0, 1)
+    ]  # fmt: skip
+    summary = audit(Dataset.from_rows("teas", rows), root=None).summary
+    assert (summary.ceilings.n_repeats, summary.ceilings.personal) == (4, None)
+    notes = audited_ceilings(summary).notes
+    assert "½ by design" in notes[0] and "a couple was chosen for its votes" in notes[1]
 
 
 def test_one_vote_a_pair_is_not_identifiable_in_words() -> None:
