@@ -220,11 +220,11 @@ def _probed(pairs: Dataset, sources: list[str], work: Work) -> FloatArray:
 
 def ceilings_of(pairs: Dataset) -> Ceilings:
     """Return what the votes tell of the best accuracy without the user, and with."""
+    if pairs.mirrored:
+        return Ceilings.of_couples(len(pairs.couples))
     fields = ("user_id", "key", "chosen", "rejected", "alike")
     users, questions, *texts, alike = ([getattr(pair, of) for pair in pairs.pairs] for of in fields)
     again = np.array([-1 if value is None else value for value in alike], np.int8)
-    if pairs.mirrored:
-        return Ceilings.of_couples(len(pairs.couples), int((again >= 0).sum()))
     votes = Clusters.of(users, questions=questions, texts=tuple(texts))
     return ceilings(votes, alike=again)
 

@@ -36,6 +36,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import binom, stdtrit
 
 from palate.metrics.arrays import FloatArray, IntArray, sums
@@ -68,7 +69,7 @@ class Ceilings:
     n_pairs: int
     """Pairs with votes of two users or more."""
     n_votes: int
-    """Rows on them."""
+    """On them; a later choice on a row is one too."""
     n_repeats: int
     """How often a user voted on a pair more than once."""
     blind: Ends | None = None
@@ -86,17 +87,17 @@ class Ceilings:
     """Why there is no interval, or a wider one."""
 
     @classmethod
-    def of_couples(cls, n: int, n_repeats: int = 0) -> Ceilings:
+    def of_couples(cls, n: int) -> Ceilings:
         """Return those of mirrored couples, of which a scorer that ignores users is right in half.
 
         >>> Ceilings.of_couples(48).blind
         (0.5, 0.5)
         """
-        return cls(n, 2 * n, n_repeats, blind=(0.5, 0.5))
+        return cls(n, 2 * n, 0, blind=(0.5, 0.5))
 
 
 def ceilings(
-    votes: Clusters, right: FloatArray | None = None, alike: IntArray | None = None
+    votes: Clusters, right: FloatArray | None = None, alike: NDArray[np.integer] | None = None
 ) -> Ceilings:
     """Bound the best accuracy without the user and with the user, and what a scorer captures.
 
@@ -155,17 +156,16 @@ def ceilings(
 
 
 def _with_repeats(
-    votes: Clusters, right: FloatArray | None, alike: IntArray
+    votes: Clusters, right: FloatArray | None, alike: NDArray[np.integer]
 ) -> tuple[Clusters, FloatArray | None]:
     # A row's second vote behind the rows; accuracy counts the first alone.
     again = np.flatnonzero(alike >= 0)
     every = votes.take(np.append(np.arange(len(votes)), again))
-    if every.texts is not None:
-        changed = np.append(np.zeros(len(votes)), alike[again] == 0) > 0
-        first, second = every.texts
-        texts = np.where(changed, second, first), np.where(changed, first, second)
-        every = replace(every, texts=texts)
-    return every, None if right is None else np.append(right, np.full(again.size, np.nan))
+    changed = np.append(np.zeros(len(votes)), alike[again] == 0) > 0
+    sides = every.texts or ()
+    texts = tuple(np.where(changed, b, a) for a, b in zip(sides, sides[::-1], strict=True))
+    right = None if right is None else np.append(right, np.full(again.size, np.nan))
+    return replace(every, texts=texts), right
 
 
 class _Cells(NamedTuple):
@@ -204,7 +204,7 @@ class _Moment(NamedTuple):
 
 def _moments(votes: Clusters, right: FloatArray | None) -> tuple[_Cells, list[_Moment]]:
     """Return cells, and the moments that they tell: by class, of repeats, of a scorer."""
-    if votes.questions is None or votes.texts is None or votes.couples:
+    if votes.questions is None or not votes.texts or votes.couples:
         raise ValueError("ceilings are of rows of one user each, with questions and texts")
     first, second = compact(*votes.texts)
     both = pairs_of(np.minimum(first, second), np.maximum(first, second))

@@ -196,9 +196,10 @@ class Question(Record):
         >>> row["question"], row["user_id"], "chosen" in row
         ('Tea?', 'ann', False)
         """
-        fields = self.model_dump(
-            mode="json", exclude={"text", "turns", "gold", "responses", "date", "extra"}
-        )
+        unread = {"text", "turns", "gold", "responses", "date", "extra"}
+        if getattr(self, "chosen_again", None) is None:
+            unread.add("chosen_again")
+        fields = self.model_dump(mode="json", exclude=unread)
         turns = [turn.model_dump(mode="json") for turn in self.turns]
         gold = self.gold.model_dump(mode="json", exclude={"aspects", "ratings"})
         aspects = [aspect.model_dump(mode="json") for aspect in self.gold.aspects]
@@ -240,11 +241,6 @@ class PreferencePair(Question):
     def alike(self) -> bool | None:
         """Whether the user chose so again; None where nobody asked."""
         return None if self.chosen_again is None else self.chosen_again == self.chosen
-
-    def to_row(self) -> dict[str, Any]:
-        """Return the pair under the columns of the row contract; unknown columns apart."""
-        row = super().to_row()
-        return row if self.chosen_again else {n: v for n, v in row.items() if n != "chosen_again"}
 
     def _known_responses(self) -> set[str]:
         return {self.chosen, self.rejected, *self.responses}

@@ -15,7 +15,10 @@ from palate.reports.plots import ceiling_lines
 from palate.reports.table import WIDTH, Table
 
 BLIND, PERSONAL, TASTE = "without the user, B", "with the user, P", "taste is worth, P − B"
-MIRRORED = "B is ½ by design: of a mirrored couple, two users chose oppositely."
+MIRRORED = (
+    "B is ½ by design: of a mirrored couple, two users chose oppositely. P is not identifiable: it "
+    "takes all votes on the pairs, and users who voted again."
+)
 UNSHARED = (
     "B is not identifiable: no pair has votes of two users. Let two or more people, better five, "
     "vote on the same pairs."
@@ -23,10 +26,6 @@ UNSHARED = (
 UNREPEATED = (
     "P is not identifiable: nobody voted on a pair again. Ask some users the same pairs once more; "
     "leave both rows in the file, or name the later choice in `chosen_again`."
-)
-SELECTED = (
-    "P is not identifiable: a couple was chosen for its votes, so repeats of it tell nothing. "
-    "Audit all rows."
 )
 CAPTURED = (
     "captured: (accuracy − B)/(P − B). Below 0, a better scorer that ignores the user would gain; "
@@ -84,10 +83,8 @@ def _notes(best: Ceilings) -> Iterator[str]:
         )
     else:
         yield UNSHARED
-    if not best.n_repeats:
+    if not best.n_repeats and best.blind != (0.5, 0.5):
         yield UNREPEATED
-    elif best.blind == (0.5, 0.5):
-        yield SELECTED
     if best.note:
         yield f"{best.note}."
 

@@ -115,7 +115,7 @@ class Verdicts:
     def ceilings(self) -> Ceilings:
         """The best accuracy on rows whose pairs several users voted on, and what the run has."""
         if self.mirrored:
-            return Ceilings.of_couples(len(self.couples), int((self._alike >= 0).sum()))
+            return Ceilings.of_couples(len(self.couples))
         return ceilings(self.clusters, self.values, self._alike)
 
     @cached_property
