@@ -107,12 +107,12 @@ class BoundScorer:
         """True where the scorer is a judge."""
         return isinstance(self.scorer, Judge)
 
-    def alone(self, passes: Sequence[Results]) -> list[tuple[BoundScorer, list[Results]]]:
+    def alone(self, passes: Sequence[Results]) -> list[tuple[BoundScorer, Sequence[Results]]]:
         """Return each member of the scorer as if it stood alone, with what is its own."""
         if not isinstance(self.scorer, Company):
             return []
-        of_members = self.scorer.of_members(passes)
-        return [(replace(self, scorer=m.scorer, info=m.info), own) for m, own in of_members]
+        pairs = self.scorer.of_members(passes)
+        return [(replace(self, scorer=m.scorer, spec=m.name, info=m.info), it) for m, it in pairs]
 
     @cached_property
     def combine(self) -> Callable[[Sequence[Any]], Any]:
@@ -228,13 +228,10 @@ def unscored_reason(
     """Return why a row has no score, whatever was computed; `place` is where the passes hold it."""
     if job.rows.no_stranger[row]:
         return NO_STRANGER
-    readings: list[tuple[str, ScorerInfo, Sequence[Results]]] = [("", job.info, passes)]
-    if isinstance(job.scorer, Company):
-        readings = [(f"{m.name}: ", m.info, own) for m, own in job.scorer.of_members(passes)]
-    for name, info, own in readings:
-        needed = info.needs_shown or (info.skips_unshown and not job.context.empty)
+    for one, own in job.alone(passes) or [(job, passes)]:
+        needed = one.info.needs_shown or (one.info.skips_unshown and not job.context.empty)
         if needed and not (job.rows.parts[row] and own[0].parts_of(place)):
-            return f"{name}nothing shown"
+            return "nothing shown" if one is job else f"{one.spec}: nothing shown"
     return None
 
 

@@ -115,7 +115,14 @@ def ceilings(
     (300, [0.65, 0.84], None)
     """
     if alike is not None and (alike >= 0).any():
-        votes, right = _with_repeats(votes, right, alike)
+        # A later choice stands behind the rows as a vote; accuracy counts the first alone.
+        again = np.flatnonzero(alike >= 0)
+        changed = np.append(np.zeros(len(votes)), alike[again] == 0) > 0
+        votes = votes.take(np.append(np.arange(len(votes)), again))
+        sides = votes.texts or ()
+        texts = tuple(np.where(changed, b, a) for a, b in zip(sides, sides[::-1], strict=True))
+        votes = replace(votes, texts=texts)
+        right = None if right is None else np.append(right, np.full(again.size, np.nan))
     cells, moments = _moments(votes, right)
     shared = cells.voters > 1
     counts = np.unique(cells.pairs[shared]).size, int(cells.n[shared].sum())
@@ -153,19 +160,6 @@ def ceilings(
         if "taste" in laws.figures:
             ends["captured"] = laws_of(moments)[0].ends("gained", per="taste")
     return replace(bare, **ends)
-
-
-def _with_repeats(
-    votes: Clusters, right: FloatArray | None, alike: NDArray[np.integer]
-) -> tuple[Clusters, FloatArray | None]:
-    # A row's second vote behind the rows; accuracy counts the first alone.
-    again = np.flatnonzero(alike >= 0)
-    every = votes.take(np.append(np.arange(len(votes)), again))
-    changed = np.append(np.zeros(len(votes)), alike[again] == 0) > 0
-    sides = every.texts or ()
-    texts = tuple(np.where(changed, b, a) for a, b in zip(sides, sides[::-1], strict=True))
-    right = None if right is None else np.append(right, np.full(again.size, np.nan))
-    return replace(every, texts=texts), right
 
 
 class _Cells(NamedTuple):

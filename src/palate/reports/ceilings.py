@@ -15,10 +15,7 @@ from palate.reports.plots import ceiling_lines
 from palate.reports.table import WIDTH, Table
 
 BLIND, PERSONAL, TASTE = "without the user, B", "with the user, P", "taste is worth, P − B"
-MIRRORED = (
-    "B is ½ by design: of a mirrored couple, two users chose oppositely. P is not identifiable: it "
-    "takes all votes on the pairs, and users who voted again."
-)
+MIRRORED = "B is ½ by design, as a couple's users chose oppositely; P needs repeats beyond couples."
 UNSHARED = (
     "B is not identifiable: no pair has votes of two users. Let two or more people, better five, "
     "vote on the same pairs."

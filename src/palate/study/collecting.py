@@ -207,7 +207,8 @@ def contract_rows(study: Study, answers: Iterable[AnswerRow]) -> Iterator[dict[s
     collection, and for an answer of another.
     """
     plan, items, answers = study.plan, study.items, list(answers)
-    second = {(row.rater, row.item): row.choice for row in answers if row.again}
+    sides = (row for row in answers if row.choice in SIDES)
+    second = {(row.rater, row.item): row.choice for row in sides if row.again}
     if plan.mode != "collect":
         raise RunError(f"{study.folder}: no collection, so its answers are not users' own choices")
     tested, responses = {entry.item for entry in plan.lists[0]}, defaultdict[object, set[str]](set)
@@ -221,8 +222,7 @@ def contract_rows(study: Study, answers: Iterable[AnswerRow]) -> Iterator[dict[s
         item = items[answer.item]
         *turns, last = item.question
         user = f"{plan.hash[:8]}-{answer.rater}"
-        again = second.get((answer.rater, answer.item))
-        decided = {answer.choice, again} <= {*SIDES}
+        again = second.get((answer.rater, answer.item)) if answer.choice in SIDES else None
         yield choice_row(
             user,
             last.content,
@@ -235,5 +235,5 @@ def contract_rows(study: Study, answers: Iterable[AnswerRow]) -> Iterator[dict[s
             traits=answer.traits,
             responses=sorted(responses[item.question]),
             tie=answer.choice == "same",
-            chosen_again=item.answers[again == "second"] if decided else None,
+            chosen_again=again and item.answers[again == "second"],
         )
