@@ -89,10 +89,10 @@ class Work:
     """Which batches are computed; None for all."""
     counts: dict[Path, Counter[str]] = field(default_factory=dict, repr=False)
     """By folder: what was done in its passes (see `Pass.count`)."""
-    _scorers: dict[str, Scorer | Judge] = field(default_factory=dict, repr=False)
-    _contexts: dict[str, Context] = field(default_factory=dict, repr=False)
+    _scorers: dict[str, Scorer | Judge] = field(default_factory=dict, init=False, repr=False)
+    _contexts: dict[str, Context] = field(default_factory=dict, init=False, repr=False)
     _adapted: dict[tuple[str, int], tuple[Dataset, Scorer | Judge]] = field(
-        default_factory=dict, repr=False
+        default_factory=dict, init=False, repr=False
     )
 
     @classmethod
@@ -124,7 +124,11 @@ class Work:
 
     def telling(self, start: Start) -> Self:
         """Return the same work that tells somebody else of its progress."""
-        return replace(self, start=start)
+        other = replace(self, start=start)
+        other._scorers.update(self._scorers)
+        other._contexts.update(self._contexts)
+        other._adapted.update(self._adapted)
+        return other
 
     def scorers(self, given: Raters, name: str | None = None) -> list[str]:
         """Return by what names scorers are called: their specs; of objects and functions, names.
