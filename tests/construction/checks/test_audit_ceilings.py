@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import sys
+from math import sqrt
 from pathlib import Path
 
+import numpy as np
 import pytest
 from checked_rows import row, set_of
+from scipy.stats import norm
 
-from palate.benchmarks import Dataset
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "tools"))
+
+import shaped_votes
+
+from palate.benchmarks import Dataset, LoadOptions, load_benchmark
 from palate.comparison import evaluate
 from palate.construction import audit
 from palate.construction.filter_validation import ceilings_of
@@ -96,6 +104,26 @@ def test_a_screen_names_the_blind_ceiling_where_votes_tell_it() -> None:
         assert "Without the user, the best" not in told
 
 
+def test_made_files_in_public_forms_have_the_planted_ceiling(tmp_path: Path) -> None:
+    shaped_votes.main(tmp_path)
+    forms = {
+        "raters.jsonl": load_benchmark(str(tmp_path / "raters.jsonl")),
+        "alignment": load_benchmark("community-alignment", options=LoadOptions(source=tmp_path)),
+        "prism": load_benchmark("prism", options=LoadOptions(source=tmp_path / "prism")),
+    }
+    # By hand, as two kinds of raters differ: the mean of max(p, 1 - p) over pairs of summaries.
+    apart, taste = np.random.default_rng(1).normal(0, sqrt(2), (2, 100_000))
+    chances = [norm.cdf((apart + sign * taste) / (0.7 * sqrt(2))) for sign in (1, -1)]
+    p = np.mean(chances, axis=0)
+    best = {"raters.jsonl": np.maximum(p, 1 - p).mean()} | dict.fromkeys(
+        ("alignment", "prism"), 0.5
+    )
+    for name, pairs in forms.items():
+        told = ceilings_of(pairs)
+        assert told.blind and told.blind[0] - 1e-9 <= best[name] <= told.blind[1]
+        assert told.personal is None and told.n_votes == len(pairs.rows)
+
+
 @pytest.mark.full
 def test_the_page_draws_a_bar_with_each_scorer_on_it(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
@@ -112,8 +140,6 @@ def test_the_page_draws_a_bar_with_each_scorer_on_it(tmp_path: Path) -> None:
 @pytest.mark.full
 def test_real_votes_have_a_blind_ceiling_above_length(real_data: Path) -> None:
     """The moments of the arguments' test votes are a brute-force count's."""
-    from palate.benchmarks import load_benchmark
-
     pairs = load_benchmark(str(real_data / "convincing_arguments.jsonl.gz"))
     told = ceilings_of(pairs)
     votes: dict[object, dict[str, list[bool]]] = {}
