@@ -24,6 +24,7 @@ from palate.metrics.estimates import (
     equivalence,
     equivalence_power,
     minimum_detectable_effect,
+    share_of,
 )
 from palate.metrics.harmed import harmed_share
 from palate.metrics.means import (
