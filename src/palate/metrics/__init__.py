@@ -25,6 +25,7 @@ from palate.metrics.estimates import (
     equivalence_power,
     minimum_detectable_effect,
 )
+from palate.metrics.forecasts import ForecastShare, Skill, forecast_shares
 from palate.metrics.harmed import harmed_share
 from palate.metrics.means import (
     clustered_mean,
