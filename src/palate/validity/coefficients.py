@@ -307,7 +307,11 @@ def scored_forecasts(
     forecasts: Sequence[Forecast], results: Sequence[Result], side: Downstream, seed: int
 ) -> Iterator[ForecastScore]:
     """Yield how far forecasts of a measure were off, where there are any."""
-    same = [it for it in forecasts if it.summary.samples.content_hash == side.samples]
+    same = [
+        (it, it.written is not None and it.written.before_rating)
+        for it in forecasts
+        if it.summary.samples.content_hash == side.samples
+    ]
     came = {
         cell.key: point.oracle_share.value
         for result in results
@@ -317,15 +321,15 @@ def scored_forecasts(
         if cell.quality == side.of.quality and point.k == side.of.k and cell.key in side.values
     }
     told = {
-        cell.key: (cell.accuracy, share, result.written)
-        for result in same
+        cell.key: (cell.accuracy, share, early)
+        for result, early in sorted(same, key=lambda it: it[1])  # of two the early one counts
         for cell in result.summary.cells
         for share in cell.shares
         if (cell.target == "contrast") == (side.mirrors is not None) and share.k == side.of.k
     }
     told = {k: it for k, it in told.items() if came.get(k) is not None and it[1].value is not None}
     moved = [key for key, it in told.items() if key not in side.constant or it[1].attainable]
-    early = [key for key in moved if (it := told[key][2]) and it.before_rating]
+    early = [key for key in moved if told[key][2]]
     figures = np.array([(told[k][1].value, told[k][0], came[k]) for k in early], dtype=float)
     value, accuracy, real = figures.reshape(-1, 3).T
     ends = np.array([(told[k][1].low, told[k][1].high) for k in early], dtype=float).reshape(-1, 2)
