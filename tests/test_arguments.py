@@ -93,7 +93,6 @@ def base(name: str, given: dict[str, Any], place: Path) -> dict[str, Any]:
             "to": "trl",
             "output": place / "trainer",
         },
-        "forecast": {"runs": runs, "benchmark": dataset, "policy": samples, "root": None},
         "learning_curve": {"benchmark": dataset, "models": nowhere, "root": None},
         "load": {"path": runs},
         "load_benchmark": {"name": given["path"]},

@@ -24,7 +24,7 @@ from palate.runs import load_all
 
 FUNCTIONS = {
     "alignment", "best_of_n", "build_own_text", "compare", "decode", "evaluate", "export",
-    "forecast", "learning_curve", "load", "load_benchmark", "policy_accuracy", "ppo", "report", "reward",
+    "learning_curve", "load", "load_benchmark", "policy_accuracy", "ppo", "report", "reward",
     "serve", "train", "validity",
 }  # fmt: skip
 

@@ -42,7 +42,6 @@ from palate.session import Session as Session
 from palate.trainers.export import export as export
 from palate.uses.best_of_n import best_of_n as best_of_n
 from palate.uses.decode import decode as decode
-from palate.uses.forecast import forecast as forecast
 from palate.uses.learning_curve import learning_curve as learning_curve
 from palate.uses.policy_accuracy import policy_accuracy as policy_accuracy
 from palate.uses.ppo import ppo as ppo

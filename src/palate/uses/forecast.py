@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import ClassVar, Literal, Self, Unpack
+from typing import ClassVar, Literal, Unpack
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from palate.evaluation import BoundScorer, Work, WorkOptions
 from palate.metrics import ForecastShare, Skill, forecast_shares
 from palate.records import Record
 from palate.records.arguments import checked
-from palate.runs import JOURNAL, Manifest, Result, ResultSource, Run, read_content, read_manifest
+from palate.runs import JOURNAL, Manifest, RecordResult, ResultSource, Run, read_manifest
 from palate.runs.result import each_row
 from palate.uses.best_of_n import BestOfResult, SampleCounts, check_sizes, sizes_up_to
 from palate.uses.result import Cell
@@ -47,32 +47,18 @@ class ForecastSummary(Record):
 
 
 class Written(Record):
-    """A line of a forecast's journal."""
+    """A line of a forecast's journal: when, of what content, and whether before a rating."""
 
     at: str
     before_rating: bool
-    """Whether no best-of-n of these answers lay under the root."""
     summary: str
-    """Hash of the forecast."""
 
 
-@dataclass(frozen=True)
-class Forecast(Result):
+class Forecast(RecordResult[ForecastSummary, ForecastCell]):
     """What best-of-n will give, a row for each scorer and context."""
 
     kind: ClassVar[str] = "forecast"
     content_type, row_type = ForecastSummary, ForecastCell
-    summary: ForecastSummary
-    folder: Path | None = None
-
-    def lines(self) -> Iterator[str]:
-        """Yield what is forecast of each scorer as one line of JSON."""
-        return (cell.model_dump_json() for cell in self.summary.cells)
-
-    @classmethod
-    def read(cls, folder: Path) -> Self:
-        """Read a finished forecast; raises `RunError` where there is none."""
-        return cls(read_content(folder, cls.kind, ForecastSummary), folder)
 
     @property
     def written(self) -> Written | None:
@@ -127,20 +113,17 @@ def forecast(
         samples=SampleCounts(n=samples.n, content_hash=samples.content, **samples.counts),
         cells=tuple(_cell(*each, pairs, samples, sizes) for each in zip(read, works, strict=True)),
     )
-    if work.root is None:
-        return Forecast(summary)
     hashes = {"/".join(run.folder.parts[-3:]): run.content_hash for run in read if run.folder}
     identity = {"benchmark": pairs.name, "name": samples.policy, "samples": samples.content}
     identity |= {"rows": pairs.content_hash, "ks": list(sizes), "runs": sorted(hashes)}
     manifest = Manifest.of(Forecast.kind, identity, inputs=hashes)
-    result = Forecast(summary, manifest.renew(work.root))
-    result.save()
-    if result.written is None:
+    result = Forecast(summary, summary.cells).saved(work.root, manifest)
+    if work.root is not None and result.folder is not None and result.written is None:
         place = work.root / on_disk.slug(pairs.name) / BestOfResult.kind
         rated = (read_manifest(it).identity["samples"] for it in on_disk.result_folders(place))
         before, at = samples.content not in rated, datetime.now(UTC).isoformat(timespec="seconds")
         line = Written(at=at, before_rating=before, summary=result.content_hash)
-        with writing(place, RunError), (manifest.folder(work.root) / JOURNAL).open("a") as file:
+        with writing(result.folder, RunError), (result.folder / JOURNAL).open("a") as file:
             file.write(f"{line.model_dump_json()}\n")
     return result
 
@@ -151,7 +134,7 @@ def _work_of(run: Run, pairs: Dataset, work: Work) -> Work:
         raise UsageError("forecast: a run in memory has no manifest; evaluate with a root")
     identity = read_manifest(run.folder).identity
     if identity["rows"] != pairs.content_hash:
-        how = "name its data (-b), with the options that the run read it with"
+        how = "name its data (-b) and the options that it was read with"
         raise UsageError(f"{run.folder}: is of other rows than {pairs.name}; {how}")
     settings = {name: identity[name] for name in ("seed", "dtype", "batch_tokens")}
     work = replace(work, settings=work.settings.model_copy(update=settings))
