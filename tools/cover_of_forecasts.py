@@ -149,8 +149,10 @@ def share(w: World, a: Doubles, b: Doubles, c: Doubles, scores: Doubles) -> floa
 def sine(of: Estimate) -> Skill:
     """Return the correlation of two normals that agree in sign so often."""
     half = stdtrit(of.df, 0.95) * of.se if of.se and of.df else 0.0
-    ends = (of.value, of.value - half, of.value + half) if half else (of.value, of.low, of.high)
-    return Skill(*(float(np.sin(np.pi * (np.clip(x, 0, 1) - 0.5))) for x in ends), 0, 0)
+    ends = (of.value - half, of.value + half) if half else (of.low, of.high)
+    turned = (float(np.sin(np.pi * (np.clip(x, 0, 1) - 0.5))) for x in (of.value, *ends))
+    value, low, high = turned
+    return Skill(value, value, value, low, high)
 
 
 def model(w: World, r: Skill, own: Doubles, clusters: Clusters, other: Doubles) -> Doubles:

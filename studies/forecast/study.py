@@ -44,10 +44,14 @@ def main() -> None:
         raise SystemExit(__doc__)
     work = Path(sys.argv[1]).resolve()
     work.mkdir(parents=True, exist_ok=True)
-    palate = Commands(work)
+    run(Commands(work))
+
+
+def run(palate: Commands) -> None:
+    """Evaluate, forecast, rate, and hold one against the other."""
     for name, (added, *weights) in MIXES.items():
         members = f'members = ["{ALONE}", "{added}"]\nweights = {weights}\n'
-        (work / f"{name}.toml").write_text(members, encoding="utf-8")
+        (palate.folder / f"{name}.toml").write_text(members, encoding="utf-8")
     grids = (
         [*each("-s", ("longest", ALONE)), *each("-c", SHOWN)],
         [*each("-s", [f"mix:{name}.toml" for name in MIXES]), *each("-c", MIXED)],

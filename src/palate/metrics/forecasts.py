@@ -1,8 +1,6 @@
-"""What picking the best of k will give, from margins and the scores of answers nobody rated.
+"""Forecasts of best of k, from a run's margins and scores of unrated answers.
 
-The forecast is of the share of the best possible gain (`selection`): r A, with A the standardised
-scores that picks take, over E_k. The correlation r of score and quality is between that of two
-models, which fail in each other's worlds; formulas and cover: `docs/statistics.md#forecasts`.
+Formulas, both models of skill and how often they cover: `docs/statistics.md#forecasts`.
 """
 
 from __future__ import annotations
@@ -32,13 +30,12 @@ class Skill:
     """Correlation of score and quality over a policy's answers, and its 90 % interval."""
 
     value: float
-    low: float | None
-    """None where the run's margins have no standard error."""
-    high: float | None
     by_ranks: float
     """As if the benchmark's pairs were as far apart as the policy's answers."""
     by_spread: float
     """As if they were chosen far apart, and a score's noise were as large in both."""
+    low: float | None = None
+    high: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +49,6 @@ class ForecastShare:
     high: float | None = None
     attainable: float | None = None
     """The share where skill is 1; 0 where no pick depends on what counts."""
-    n: int = 0
-    """Rows, or couples, with k scored samples."""
 
 
 def forecast_shares(
@@ -103,13 +98,12 @@ def _skill(margins: FloatArray, clusters: Clusters, spread: float) -> Skill:
         ratio = ((noise.value or 0.0) + side * _half(noise)) / spread if spread else 1.0
         return float(np.sign(m.mean())) * math.sqrt(max(0.0, 1 - ratio))
 
-    first = min(1.0, max(-1.0, ranks.value or 0.0))
-    both = {"value": (first + by_spread(0)) / 2, "by_ranks": first, "by_spread": by_spread(0)}
+    first, second = min(1.0, max(-1.0, ranks.value or 0.0)), by_spread(0)
     if ranks.se is None:
-        return Skill(**both, low=None, high=None)
+        return Skill((first + second) / 2, first, second)
     low, high = (min(1.0, max(-1.0, first + side * _half(ranks))) for side in (-1, 1))
-    wider = {"low": min(low, by_spread(1))} if first >= 0 else {"high": max(high, by_spread(1))}
-    return Skill(**{**both, "low": low, "high": high, **wider})
+    low, high = (min(low, by_spread(1)), high) if first >= 0 else (low, max(high, by_spread(1)))
+    return Skill((first + second) / 2, first, second, low, high)
 
 
 def _half(of: Estimate) -> float:
@@ -125,14 +119,14 @@ def _share(r: Skill, k: int, taken: FloatArray, z: FloatArray, clusters: Cluster
     most = float((d * z[counts]).sum()) / scale
     share = r.value * most
     if r.low is None or r.high is None:
-        return ForecastShare(k, share, attainable=most, n=n)
+        return ForecastShare(k, share, attainable=most)
     questions = np.arange(counts.size) if clusters.questions is None else clusters.questions
     together = np.zeros((int(questions.max()) + 1, d.shape[1]))
     np.add.at(together, questions[counts], d)
     left = max(float((together**2).sum()), float((d**2).sum())) * (1 - r.value**2) / scale**2
     ends = sorted((r.low * most, r.high * most))
     below, above = (math.hypot(end - share, Z * math.sqrt(left)) for end in ends)
-    return ForecastShare(k, share, max(-1.0, share - below), min(1.0, share + above), most, n)
+    return ForecastShare(k, share, max(-1.0, share - below), min(1.0, share + above), most)
 
 
 def _picks(scores: FloatArray, k: int) -> FloatArray:

@@ -225,14 +225,13 @@ def score_tables(found: SampleScores) -> list[Table]:
 def forecast_tables(result: Forecast) -> list[Table]:
     """Return what is forecast of each scorer: a column for every k."""
     summary, names = result.summary, short_names(cell.scorer for cell in result.summary.cells)
-    samples, cells = summary.samples, summary.cells
-    title = f"{summary.benchmark}: forecast of the best of {samples.n} by {summary.policy}"
+    title = f"{summary.benchmark}: forecast of the best of {summary.samples.n} by {summary.policy}"
     columns = ["scorer", "context", "of", "accuracy", "skill [90 %]"]
-    columns += [f"best of {share.k} [90 %]" for share in cells[0].shares]
+    columns += [f"best of {share.k} [90 %]" for share in summary.cells[0].shares]
     rows = [
         [*names.cells(cell), cell.target, plain(cell.accuracy)]
         + [with_interval(it.value, it.low, it.high) for it in (cell.skill, *cell.shares)]
-        for cell in cells
+        for cell in summary.cells
     ]
     at, before = (it.at, it.before_rating) if (it := result.written) else ("in memory", False)
     known = "no best-of-n of these answers was there" if before else "not shown to precede ratings"
