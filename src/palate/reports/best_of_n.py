@@ -230,7 +230,8 @@ def forecast_tables(result: Forecast) -> list[Table]:
     columns += [f"best of {share.k} [90 %]" for share in summary.cells[0].shares]
     rows = [
         [*names.cells(cell), cell.target, plain(cell.accuracy)]
-        + [with_interval(it.value, it.low, it.high) for it in (cell.skill, *cell.shares)]
+        + [with_interval(cell.skill.value, cell.skill.low, cell.skill.high)]
+        + [with_interval(it.value, it.low, it.high) for it in cell.shares]
         for cell in summary.cells
     ]
     at, before = (it.at, it.before_rating) if (it := result.written) else ("in memory", False)

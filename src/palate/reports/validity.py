@@ -73,9 +73,9 @@ def forecast_table(scores: Sequence[ForecastScore]) -> Table:
         "mean error": lambda one: plain(one.mean_error),
         "of saying 0": lambda one: plain(one.error_of_zero),
         "cover of 90 %": lambda one: plain(one.cover),
-        "τ of forecasts": lambda one: plain(one.tau and one.tau.first),
-        "of accuracy": lambda one: plain(one.tau and one.tau.second),
-        "p": lambda one: p_value(one.tau and one.tau.p),
+        "τ of forecasts": lambda one: plain(one.tau.first if one.tau else None),
+        "of accuracy": lambda one: plain(one.tau.second if one.tau else None),
+        "p": lambda one: p_value(one.tau.p if one.tau else None),
         "blind / late": lambda one: f"{one.blind:,} / {one.late:,}",
     }
     return Table.of("forecasts and what came", scores, columns, [FORECAST_NOTE])

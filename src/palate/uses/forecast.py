@@ -114,8 +114,9 @@ def forecast(
         cells=tuple(_cell(*each, pairs, samples, sizes) for each in zip(read, works, strict=True)),
     )
     hashes = {"/".join(run.folder.parts[-3:]): run.content_hash for run in read if run.folder}
-    identity = {"benchmark": pairs.name, "name": samples.policy, "samples": samples.content}
-    identity |= {"rows": pairs.content_hash, "ks": list(sizes), "runs": sorted(hashes)}
+    identity: dict[str, object] = {"benchmark": pairs.name, "name": samples.policy}
+    identity |= {"samples": samples.content, "rows": pairs.content_hash}
+    identity |= {"ks": list(sizes), "runs": sorted(hashes)}
     manifest = Manifest.of(Forecast.kind, identity, inputs=hashes)
     result = Forecast(summary, summary.cells).saved(work.root, manifest)
     if work.root is not None and result.folder is not None and result.written is None:
