@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import palate
 from command_line import run as typed
 from pairs import register
 from palate.answers import Sample, Samples
@@ -66,6 +67,9 @@ def test_forecasts_are_written_before_a_rating_and_held_against_what_came(plante
     assert again == told
     assert again.written == told.written, "the first date stays"
     assert len((told.folder / "journal.jsonl").read_text().splitlines()) == 1
+    page = tmp_path / "page.html"
+    palate.report(tmp_path / "planted", page)
+    assert "What the best of n answers were forecast to give" in page.read_text(encoding="utf-8")
     late = forecast(tmp_path, pairs, samples, ks=[2, 4, 8], root=tmp_path)
     assert not late.written.before_rating
     assert "not shown to precede ratings" in " ".join(str(late).split())

@@ -240,6 +240,12 @@ def forecast_tables(result: Forecast) -> list[Table]:
     return [Table(title, columns, rows, notes, 2)]
 
 
+def forecast_parts(result: Forecast, names: Names, number: int) -> Iterator[object]:
+    """Yield the table of what was forecast."""
+    yield Text("What the best of n answers were forecast to give", "h3")
+    yield from map(names.table, forecast_tables(result))
+
+
 def unscored_notes(reasons: Mapping[str, int], scorer: str, context: str) -> list[str]:
     """Say which samples a scorer left without a score, where there are any."""
     listed = "; ".join(counted(reasons))

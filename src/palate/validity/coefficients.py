@@ -133,7 +133,7 @@ def use_kinds() -> list[str]:
 
 def _gathered(sources: Iterable[ResultSource]) -> list[Result]:
     """Return the results, and those that lie at or under the folders; each folder once."""
-    kinds = [Run.kind, Forecast.kind, *use_kinds()]
+    kinds = [Run.kind, *use_kinds(), Forecast.kind]
     results: dict[object, Result] = {}
     for source in sources:
         for result in source.results if isinstance(source, Tabular) else load_all(source, kinds):
