@@ -6,7 +6,7 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src" / "palate"
 ROOMS = ("contexts", "scorers")
-OPTIONS = {"of", "state"}
+OPTIONS = {"of", "state", "same"}
 
 
 def reads(tree: ast.AST) -> Iterator[int]:

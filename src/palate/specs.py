@@ -202,12 +202,6 @@ class SpecFile(NamedTuple):
         return SpecError(f"{self.option} {self.path}: {problem}")
 
 
-def equal_but_draws(spec: Spec, among: Iterable[str]) -> list[str]:
-    """Return those of these texts that are this spec, whatever their draws."""
-    wanted, others = spec.having(draws=None), ((other, Spec.read(other)) for other in among)
-    return [other for other, read in others if read and read.having(draws=None) == wanted]
-
-
 def _decoded(text: str, value: str) -> str:
     try:
         decoded = unquote(value, errors="strict")

@@ -17,6 +17,8 @@ from palate.metrics import (
     equivalence_power,
     macro_mean,
     minimum_detectable_effect,
+    paired_difference,
+    share_of,
 )
 from palate.metrics.estimates import GAIN, Spread, interval
 
@@ -333,3 +335,39 @@ def test_the_fewer_of_raters_and_pairs_count_and_two_show_nothing() -> None:
         equivalence_power(9, 9, 1, margin=0, rater_sd=0)
     with pytest.raises(ValueError, match="expected raters"):
         equivalence_power(0, 9, 1, margin=1, rater_sd=0)
+
+
+@settings(max_examples=60)
+@given(st.integers(0, 10_000))
+def test_the_share_of_a_sum_inverts_the_test_of_the_difference(seed: int) -> None:
+    # Fieller: r is inside where the mean of part - r whole may be 0, by the same jackknife.
+    stream = np.random.default_rng(seed)
+    n = 120
+    users = Clusters.of(np.repeat(np.arange(n // 4), 4))
+    taste = stream.normal(size=n // 4)[np.repeat(np.arange(n // 4), 4)]
+    own, alike, other = (
+        (stream.random(n) < np.clip(base + 0.1 * taste, 0, 1)).astype(float)
+        for base in (0.9, 0.7, 0.4)
+    )
+    three = (alike, other), (own, other), (own, alike)
+    share = share_of(*(paired_difference(x, y, users) for x, y in three))
+    part, whole = alike - other, own - other
+    assert share.value == pytest.approx(part.mean() / whole.mean())
+    assert share.low is not None and share.high is not None
+    for end, step in ((share.low, 1e-6), (share.high, -1e-6)):
+        inside, outside = (
+            clustered_mean(part - r * whole, users, null=0.0, bounds=(-50.0, 50.0)).p
+            for r in (end + step, end - step)
+        )
+        assert outside < 0.05 < inside
+
+
+def test_a_sum_that_may_be_nothing_has_no_share() -> None:
+    some = Estimate(0.02, se=0.02, df=20.0, n=80, n_units=21)
+    share = share_of(some, some, Estimate(0.0, se=0.01, df=20.0))
+    assert (share.value, share.low, share.high, share.n) == (1.0, None, None, 80)
+    assert share.note == "no interval: the sum may be 0"
+    exact = Estimate(0.0, 0.0, 0.0, n=80, se=0.0)
+    assert share_of(exact, exact, exact).value is None
+    all_of_it = share_of(Estimate(0.3, se=0.02, df=20.0), Estimate(0.3, se=0.02, df=20.0), exact)
+    assert (all_of_it.value, all_of_it.low, all_of_it.high) == (1.0, 1.0, 1.0)

@@ -11,12 +11,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from palate.benchmarks import Dataset, mirrors
-from palate.comparison import evaluate
+from palate.comparison import evaluate, findings_of, plan_grid
 from palate.contexts import build_context
-from palate.errors import SpecError
-from palate.evaluation import adapt_to, make_rows, user_keys_fn
+from palate.errors import BenchmarkError, SpecError
+from palate.evaluation import Work, adapt_to, make_rows, user_keys_fn
 from palate.learning import PersonalModel, UserStates, fit, method_of, take
-from palate.records import Choice, Judge, Message, PreferencePair, Settings, Slate, user_key
+from palate.records import (
+    Choice,
+    Judge,
+    Message,
+    PreferencePair,
+    ScorerInfo,
+    Settings,
+    Slate,
+    user_key,
+)
 from palate.scorers import build_scorer, personal
 from palate.seeding import rng
 from palate.session import default_session
@@ -274,3 +283,81 @@ def test_scores_of_each_state_are_those_of_one_state_at_a_time(folders, method):
         same = take(states, np.full(7, user))
         alone = trained.score(same, read.table, read.questions)
         np.testing.assert_allclose(each[user], alone, rtol=1e-9, atol=1e-12)
+
+
+def with_traits(pairs: Dataset) -> Dataset:
+    """Users of three clubs, by their number."""
+
+    def told(rows):
+        return tuple(row.model_copy(update={"traits": {"club": str(int(row.user_id[1:]) % 3)}})
+                     for row in rows)  # fmt: skip
+
+    return replace(pairs, rows=told(pairs.rows), history=told(pairs.history))
+
+
+def test_of_the_kind_those_vote_who_share_the_trait(folders):
+    spec, pairs = f"personal:{folders / 'lore'}?", with_traits(COUPLES)
+    run = evaluate(pairs, f"{spec}state=stranger&same=club", "none", root=None)
+    partner = {pairs.pairs[i].id: pairs.pairs[j].user_id
+               for x, y in pairs.couples for i, j in ((x, y), (y, x))}  # fmt: skip
+    of_other_clubs = [
+        {user for user in HISTORY if int(user[1:]) % 3 != int(pair.user_id[1:]) % 3}
+        for pair in pairs.pairs
+    ]
+    excluded = [
+        {pair.user_id, partner[pair.id], *others}
+        for pair, others in zip(pairs.pairs, of_other_clubs, strict=True)
+    ]
+    assert {len(HISTORY) - len(barred) for barred in excluded} == {1, 2}
+    expected = by_hand(f"{spec}state=own", pairs, excluded)
+    assert run.verdicts.values == pytest.approx(expected, abs=1e-12)
+
+
+def test_of_the_kind_is_a_state_of_its_own_in_a_grid(folders):
+    spec = f"personal:{folders / 'lore'}"
+    states = ["", "?state=prior", "?state=stranger", "?same=club&state=stranger"]
+    grid = evaluate(with_traits(VOTES), [spec + it for it in states], ["none"], root=None)
+    (parts,) = grid.kinds
+    assert (parts.same, parts.against, parts.n) == ("club", "state=stranger", len(VOTES.pairs))
+    assert parts.value == pytest.approx(parts.individual.value + parts.of_kind.value)
+    assert {(gain.scorer, gain.against) for gain in grid.gains} == {
+        (spec, "state=prior"), (spec, "state=stranger"),
+    }  # fmt: skip
+    assert [it.scorer for it in findings_of(grid)] == [spec], "a control is no finding"
+    plan = plan_grid([with_traits(VOTES)], [spec], None, Work.of(root=None), kinds="club")
+    assert [(cell.scorer, cell.context) for cell in plan] == [(spec + it, "none") for it in states]
+
+
+def test_what_no_state_shares_is_no_stranger_and_what_is_no_kind_is_refused(folders):
+    spec = f"personal:{folders / 'lore'}"
+    alone = with_traits(VOTES)
+    rows = tuple(row.model_copy(update={"traits": {"club": row.user_id}}) for row in alone.rows)
+    pairs = replace(alone, rows=rows, history=tuple(
+        row.model_copy(update={"traits": {"club": row.user_id}}) for row in alone.history
+    ))  # fmt: skip
+    run = evaluate(pairs, f"{spec}?state=stranger&same=club", "none", root=None)
+    assert run.summary.unscored_reasons == {"no stranger": len(rows)}
+    for options, problem in {
+        "same=club": "same chooses strangers; it goes with state=stranger",
+        "state=prior&same=club": "it goes with state=stranger",
+        "state=stranger&same=": "name each trait once",
+    }.items():
+        with pytest.raises(SpecError, match=problem):
+            build_scorer(f"{spec}?{options}", default_session())
+    with pytest.raises(BenchmarkError, match=r"votes has no trait 'town' \(traits: club\)"):
+        evaluate(alone, f"{spec}?state=stranger&same=town", "none", root=None)
+
+
+def test_where_one_state_is_drawn_it_is_of_the_kind():
+    class Drawing:
+        state, same, wants_choices = "stranger", "club", False
+        known = tuple(sorted(map(user_key, HISTORY)))
+        adapted = join = print
+
+    pairs, names = with_traits(VOTES), {user_key(user): user for user in HISTORY}
+    keys = user_keys_fn(Drawing(), ScorerInfo(fingerprint="f", needs_user=True), pairs, 0)
+    drawn = {pair.user_id: {names[keys(pair, k).user] for k in range(2)} for pair in pairs.pairs}
+    assert drawn == {
+        user: {f"u{k}" for k in range(9) if k % 3 == int(user[1:]) % 3} - {user} for user in drawn
+    }
+    assert all(keys(pair, 2).no_stranger for pair in pairs.pairs)

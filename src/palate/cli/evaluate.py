@@ -40,6 +40,7 @@ from palate.reports import (
     context_name,
     grid_tables,
     group_tables,
+    kind_tables,
     most_common,
     rating_tables,
     screens,
@@ -84,6 +85,7 @@ def evaluate(
     computing: ComputingTwice,
     drawn: Shots,
     reported: Reported,
+    kinds: str | None = flags.run(None, "Also strangers who share this trait.", metavar="TRAIT"),
     disjoint_from: list[str] = flags.data(
         [], "What models were trained on: no user of it may be here; or a .txt of users; repeat."
     ),
@@ -115,12 +117,12 @@ def evaluate(
         twice = RecomputeOptions(computing.noise_rows, computing.ask_again).check()
         only_looks = dry_run or requests is not None
         asked = pair_sets, scorers, context, work, twice
-        key = None if only_looks else grid_key(*asked, rate_undecided=rated)
+        key = None if only_looks else grid_key(*asked, rate_undecided=rated, kinds=kinds)
         grid = recall(key, work)
         if grid is not None:
             err.print(f"finished before: {many(len(grid.runs), 'run')} under {output}/")
         else:
-            cells = plan_grid(pair_sets, scorers, context, work, rate_undecided=rated)
+            cells = plan_grid(pair_sets, scorers, context, work, rate_undecided=rated, kinds=kinds)
             err.print(_size(cells))
             if only_looks and _looked(cells, work, requests, output):
                 return
@@ -175,7 +177,7 @@ def _refuse_nothing(grid: Grid) -> None:
 
 def _show(grid: Grid, reported: Reported, root: Path) -> None:
     first = screens(grid, root, hint=not reported.details)
-    rest = [*group_tables(grid.groups), *rating_tables(grid.ratings)]
+    rest = kind_tables(grid.kinds) + group_tables(grid.groups) + rating_tables(grid.ratings)
     if reported.details:
         rest = grid_tables(grid, times=reported.form is Form.TABLE)
     if reported.form is Form.TABLE:

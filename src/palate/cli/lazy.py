@@ -29,7 +29,7 @@ RARE = (
     *("max_unscored", "save_every", "tensorboard", "value_learning_rate", "gae_lambda"),
     *("clip_range", "kl_target", "warmup", "minibatches", "epochs", "answers_at_once"),
     *("answers_per_prompt", "evaluate_on", "evaluations", "raw", "missing_eos"),
-    *("keep_ids", "licence", "attempts", "apart"),
+    *("keep_ids", "licence", "attempts", "apart", "kinds"),
     *("until", "since", "mirrors", "split", "choices", "vote", "skip_bad_rows", "columns", "posts"),
 )
 """Options that rarely change, those that are hidden first before the others."""

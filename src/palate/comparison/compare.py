@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import ClassVar
 
+from palate.comparison.gains import IdentityParts, identity_parts
 from palate.comparison.paired import paired_each
 from palate.comparison.redraws import Contrast, NoisySide, is_shown, with_survival
 from palate.contexts import NOTHING, shows
@@ -82,6 +83,8 @@ class Tests(Record):
 
     runs: tuple[Summary, ...]
     tests: tuple[Test, ...]
+    kinds: tuple[IdentityParts, ...] = ()
+    """Only where runs are of contexts with `same`."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +124,13 @@ class Comparison(Tabular):
 
     def content(self) -> Tests:
         """Return the runs and the tests."""
-        return Tests(runs=tuple(run.summary for run in self.runs), tests=self.tests)
+        return Tests(runs=tuple(r.summary for r in self.runs), tests=self.tests, kinds=self.kinds)
+
+    @property
+    def kinds(self) -> tuple[IdentityParts, ...]:
+        """What of the identity gains knows the person, and what the kind."""
+        sets = groups_of_runs(self.runs).values()
+        return tuple(each for runs in sets for each in identity_parts(runs))
 
 
 @checked

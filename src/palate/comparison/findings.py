@@ -9,7 +9,7 @@ from typing import Literal
 from palate.comparison.gains import Key, against
 from palate.comparison.grid import Grid
 from palate.comparison.redraws import is_noise, is_shown
-from palate.contexts import shows
+from palate.contexts import same_of, shows
 from palate.runs import Gain, Run
 from palate.scorers import is_baseline
 
@@ -57,7 +57,7 @@ def findings_of(grid: Grid) -> list[Finding]:
     findings += [
         _finding(run, [], runs)
         for key, run in runs.items()
-        if key[:2] not in tested and key not in compared
+        if key[:2] not in tested and key not in compared and not same_of(run.summary.scorer)
     ]
     order = list(dict.fromkeys(run.summary.context for run in grid.runs))
     return sorted(findings, key=lambda f: (f.of_state, order.index(f.context), *_place(f)))

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from palate.benchmarks import Dataset, need_pairs
-from palate.comparison.gains import gains_of
-from palate.contexts import refuse_other_draws, with_controls
+from palate.comparison.gains import IdentityParts, gains_of, identity_parts
+from palate.contexts import need_same, refuse_other_draws, same_of, with_controls
 from palate.engines import RequestFile
 from palate.errors import EndpointError, UsageError
 from palate.evaluation import (
@@ -63,6 +63,8 @@ class Evaluation(Record):
     """Only with `--by`."""
     ratings: tuple[RatingReport, ...] = ()
     """Only with `--target rating`."""
+    kinds: tuple[IdentityParts, ...] = ()
+    """Only with `--kinds`, or contexts with `same`."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +87,11 @@ class Grid(Tabular):
         return self.runs
 
     @property
+    def kinds(self) -> tuple[IdentityParts, ...]:
+        """What of the identity gains knows the person, and what the kind."""
+        return tuple(identity_parts(self.runs, self.gains))
+
+    @property
     def all_unscored(self) -> list[Run]:
         """The runs without any score; those that lack strangers alone only where no run has any."""
         nothing = [run for run in self.runs if run.summary.unscored == run.summary.n_pairs]
@@ -99,10 +106,8 @@ class Grid(Tabular):
 
     def content(self) -> Evaluation:
         """Return all but the verdicts."""
-        summaries = tuple(run.summary for run in self.runs)
-        return Evaluation(
-            runs=summaries, gains=self.gains, groups=self.groups, ratings=self.ratings
-        )
+        content = {name: getattr(self, name) for name in Evaluation.model_fields}
+        return Evaluation(**content | {"runs": tuple(run.summary for run in self.runs)})
 
 
 def plan_grid(
@@ -112,12 +117,13 @@ def plan_grid(
     work: Work,
     *,
     rate_undecided: bool = False,
+    kinds: str | None = None,
 ) -> list[PlannedCell]:
     """Return the cells in the order they are run: scorer by scorer, so that a model is loaded once.
 
-    Every spec is built, and so checked, before anything is computed. Raises `UsageError` for two
-    benchmarks of one name, for two contexts that differ in draws alone, and where no cell has a
-    meaning.
+    Every spec is built, and so checked, before anything is computed; with `kinds`, a trait, so are
+    strangers who share it. Raises `UsageError` for two benchmarks of one name, for two contexts
+    that differ in draws alone, and where no cell has a meaning.
     """
     build_runner(work.session.engine)
     names = [pairs.name for pairs in benchmarks]
@@ -126,13 +132,14 @@ def plan_grid(
         raise UsageError(f"two benchmarks are named {twice}: rename a file, or run them apart")
     for pairs in benchmarks:
         need_pairs(pairs.rows, pairs.name)
+        need_same(pairs, kinds or "")
     built = [work.context(text) for text in dict.fromkeys(contexts or POSTS)]
     distinct = list({context.spec: context for context in built}.values())
     refuse_other_draws(context.spec for context in distinct)
     named = dict.fromkeys(
         text if isinstance(text, ObjectName) else str(Spec.parse(text)) for text in scorers
     )
-    texts = [spec for text in named for spec in with_states(text, work.scorer(text))]
+    texts = [spec for text in named for spec in with_states(text, work.scorer(text), kinds)]
     cells = []
     planned = set()
     for text in dict.fromkeys(texts):
@@ -143,7 +150,12 @@ def plan_grid(
         for pairs in benchmarks:
             need_choices(scorer, pairs, text)
             wanted = distinct if contexts is not None else _usual(text, pairs, distinct, work)
+            if kinds is not None:
+                specs = with_controls(wanted, work.session, work.settings, kinds)
+                wanted = [*map(work.context, specs)]
             cells += [_cell(pairs, text, scorer, c, rate_undecided) for c in wanted]
+    if kinds and not any(same_of(text) for it in cells for text in (it.scorer, it.context)):
+        raise UsageError(f"--kinds {kinds}: nothing shows a user or has states; add -c profile:5")
     if cells and all(cell.not_applicable for cell in cells):
         raise UsageError(
             f"{cells[0].scorer} has no meaning where nothing is shown; add -c profile:5"

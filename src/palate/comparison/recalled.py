@@ -48,6 +48,7 @@ def grid_key(
     twice: RecomputeOptions,
     *,
     rate_undecided: bool,
+    kinds: str | None = None,
 ) -> str | None:
     """Return the hash of all that a grid's figures depend on; None where that is not known."""
     if work.root is None or work.shard or work.retry_unscored or twice.ask_again:
@@ -71,7 +72,8 @@ def grid_key(
         for each in sets
     ]
     settings = work.settings.model_dump(mode="json")
-    request = [data, named, None if contexts is None else chosen, settings, twice, rate_undecided]
+    how = None if contexts is None else chosen, kinds, twice, rate_undecided
+    request = [data, named, *how, settings]
     return digest("grid", str(work.root.resolve()), request, work.session.engine, _surroundings())
 
 

@@ -5,13 +5,17 @@ from palate.contexts.controls import (
     NOTHING,
     build_context,
     context_spec,
+    equal_but_draws,
     of_stranger,
     of_user,
     one_spelling,
+    read_owner,
     refuse_other_draws,
+    same_of,
     shows,
     strangers_of,
     usual_name,
     with_controls,
 )
 from palate.contexts.generated import PlanContext, Writer, build_writer
+from palate.contexts.kinds import kinds_of, need_same

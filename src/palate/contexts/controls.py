@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from palate.engines import canonical
 from palate.errors import SpecError, UsageError
@@ -30,6 +30,18 @@ DRAWS = 1
 Options = Mapping[str, str | int]
 NOTHING = "none"
 """The context that shows nobody."""
+CLUSTER = "cluster"
+
+
+class Owner(NamedTuple):
+    """Whose text is shown: `self` or `stranger`, of how many, and what they share with the user."""
+
+    of: str = "self"
+    draws: int = DRAWS
+    same: str = ""
+
+
+OWNER: Options = Owner()._asdict()
 
 
 def build_context(
@@ -55,9 +67,9 @@ def build_context(
 
 
 def join(spec: Spec, session: Session, settings: Settings) -> JoinedContext:
-    """Build contexts that are joined by `+`; `of` and `draws` at the end hold for all of them.
+    """Build contexts that are joined by `+`; `of`, `draws` and `same` at the end hold for all.
 
-    Raises `SpecError` for a kind that is there twice, and for `of` or `draws` before the end.
+    Raises `SpecError` for a kind that is there twice, and for one of these before the end.
 
     >>> made = build_context("traits+profile:03?draws=2&of=stranger", Session())
     >>> made.spec, made.draws, [part.spec for part in made.parts]
@@ -68,14 +80,15 @@ def join(spec: Spec, session: Session, settings: Settings) -> JoinedContext:
         raise spec.error("none and stranger join nothing; write profile:k, and ?of=stranger last")
     if twice := next((kind for kind in kinds if kinds.count(kind) > 1), None):
         raise spec.error(f"{twice} is there twice; join each kind at most once")
-    if early := {"of", "draws"} & {name for part in spec.before for name in part.options}:
+    if early := {*OWNER} & {name for part in spec.before for name in part.options}:
         raise spec.error(f"{min(early)} holds for the whole; write it once, at the end")
-    of, draws = read_owner(spec)
-    whose = {"draws": None, "of": None if of == "self" else of}
-    parts = [build_context(str(part.having(**whose)), session, settings) for part in spec.parts]
-    *before, last = (Spec.parse(part.spec).having(of=None, draws=None) for part in parts)
-    last = last.having(of=whose["of"], draws=None if draws == DRAWS else str(draws))
-    return JoinedContext(str(last.model_copy(update={"before": (*before,)})), parts, of, draws)
+    owner = read_owner(spec)
+    whose = {k: None if v == OWNER[k] else str(v) for k, v in owner._asdict().items()}
+    each = (str(part.having(**whose | {"draws": None})) for part in spec.parts)
+    parts = [build_context(part, session, settings) for part in each]
+    *before, last = (Spec.parse(part.spec).having(**dict.fromkeys(OWNER)) for part in parts)
+    last = last.having(**whose).model_copy(update={"before": (*before,)})
+    return JoinedContext(str(last), parts, owner)
 
 
 class JoinedContext:
@@ -87,8 +100,9 @@ class JoinedContext:
 
     empty = False
 
-    def __init__(self, spec: str, parts: Sequence[Context], of: str, draws: int) -> None:
-        self.spec, self.parts, self.of, self.draws = spec, tuple(parts), of, draws
+    def __init__(self, spec: str, parts: Sequence[Context], owner: Owner) -> None:
+        self.spec, self.parts = spec, tuple(parts)
+        self.of, self.draws, self.same = owner
         self.oracle = any(part.oracle for part in parts)
         needs = (need for part in parts for need in getattr(part, "needs", ()))
         self.needs = tuple(dict.fromkeys(needs))
@@ -170,11 +184,11 @@ def of_user(context: str) -> str:
     >>> of_user("profile:5?draws=3&of=stranger")
     'profile:5'
     """
-    return str(context_spec(context).having(of=None, draws=None))
+    return str(context_spec(context).having(**dict.fromkeys(OWNER)))
 
 
-def strangers_of(context: str, among: Iterable[str]) -> list[str]:
-    """Return those of these contexts that show as much of a stranger, whatever their draws.
+def strangers_of(context: str, among: Iterable[str], *, of_kind: bool = False) -> list[str]:
+    """Return those that show as much of a stranger (of one `of_kind`), whatever their draws.
 
     >>> strangers_of("profile:5", ["none", "profile:5", "profile:5?draws=3&of=stranger"])
     ['profile:5?draws=3&of=stranger']
@@ -182,26 +196,47 @@ def strangers_of(context: str, among: Iterable[str]) -> list[str]:
     spec = _read(context)
     if spec is None or shows(context) != "user":
         return []
-    wanted, others = spec.having(of="stranger", draws=None), ((o, _read(o)) for o in among)
-    return [other for other, read in others if read and read.having(draws=None) == wanted]
+    return equal_but_draws(spec.having(of="stranger"), among, of_kind=of_kind)
 
 
-def with_controls(contexts: Sequence[str], session: Session, settings: Settings) -> list[str]:
-    """Return contexts with the controls `none` and, of each that shows a user's text, a stranger's.
+def equal_but_draws(spec: Spec, among: Iterable[str], *, of_kind: bool = False) -> list[str]:
+    """Return those of these texts that are this spec, whatever their draws; or one `of_kind`."""
+    wanted, others = spec.having(draws=None), ((other, _read(other)) for other in among)
+    alike = (o for o, read in others if read and read.having(draws=None, same=None) == wanted)
+    return [other for other in alike if bool(same_of(other)) == of_kind]
+
+
+def same_of(text: str) -> str | None:
+    """Return what strangers share with the user, by the spec of a context or scorer, if anything.
+
+    >>> same_of("stranger:5?same=age,region"), same_of("personal:./lore?state=stranger")
+    ('age,region', None)
+    """
+    spec = _read(text)
+    return None if spec is None else spec.options.get("same")
+
+
+def with_controls(
+    contexts: Sequence[str | Context], session: Session, settings: Settings, same: str | None = None
+) -> list[str]:
+    """Return contexts with `none` and their strangers': any, and with `same` those of the kind.
 
     >>> with_controls(["profile:3"], Session(), Settings())
     ['none', 'profile:3', 'profile:3?of=stranger']
     """
-    listed = [NOTHING]
-    for text in contexts:
-        built = build_context(text, session, settings)
-        listed.append(built.spec)
-        if built.empty or built.oracle or shows(built.spec) == "stranger":
+    built = [build_context(text, session, settings) for text in contexts]
+    listed, specs = [NOTHING], [context.spec for context in built]
+    for context in built:
+        listed.append(context.spec)
+        if context.empty or context.oracle or shows(context.spec) == "stranger":
             continue
+        strangers = strangers_of(context.spec, specs) or [of_stranger(context.spec)]
         try:
-            listed.append(build_context(of_stranger(built.spec), session, settings).spec)
+            listed += [build_context(it, session, settings).spec for it in strangers]
         except SpecError:  # a context of an installed package may know no strangers
             continue
+        kinds = (str(context_spec(it).having(same=same)) for it in strangers if same is not None)
+        listed += [build_context(it, session, settings).spec for it in kinds]
     return list(dict.fromkeys(listed))
 
 
@@ -231,12 +266,17 @@ def usual_name(context: str) -> str:
     return str(spec.model_copy(update={"kind": "stranger"}).having(of=None))
 
 
-def read_owner(spec: Spec) -> tuple[str, int]:
-    """Return whose text is shown, and of how many strangers (1 to 256); raises `SpecError`."""
-    of = spec.choice("of", ("self", "stranger"), "self")
-    if "draws" in spec.options and of != "stranger":
-        raise spec.error("draws counts strangers; it goes with of=stranger")
-    return of, spec.number("draws", DRAWS, least=1, most=MOST_STRANGERS)
+def read_owner(spec: Spec, option: str = "of", besides: Sequence[str] = ("self",)) -> Owner:
+    """Return whose text (or state) is shown: a stranger's, or one besides; raises `SpecError`."""
+    of = spec.choice(option, (*besides, "stranger"), besides[0])
+    names = spec.options.get("same", "*").split(",")
+    for name, what in (("draws", "counts"), ("same", "chooses")):
+        if name in spec.options and of != "stranger":
+            raise spec.error(f"{name} {what} strangers; it goes with {option}=stranger")
+    if len({*map(str.strip, names)} - {""}) < len(names) or (CLUSTER in names and names[1:]):
+        raise spec.error(f"name each trait once, as in same=region,age, or {CLUSTER} alone")
+    draws = spec.number("draws", DRAWS, least=1, most=MOST_STRANGERS)
+    return Owner(of, draws, ",".join(sorted(names)) if "same" in spec.options else "")
 
 
 def one_spelling(spec: Spec, read: Options, default: Options) -> str:

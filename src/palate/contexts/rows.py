@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from palate.benchmarks import Dataset
+from palate.contexts.kinds import need_same
 from palate.errors import BenchmarkError, UsageError
 from palate.records import (
     Choice,
@@ -315,3 +316,4 @@ def _refuse_without_text(dataset: Dataset, context: Context) -> None:
             )
         for name in (name for *_, names in needs if names for name in names.split(",")):
             dataset.need_trait(name)
+    need_same(dataset, getattr(context, "same", ""))

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palate.benchmarks import Dataset, EvaluatedVotes
+from palate.contexts import kinds_of, need_same
 from palate.contexts.rows import ContextRows, UserKeys, UserKeysFn, no_user_keys, own_user_keys
 from palate.errors import BenchmarkError, UsageError
 from palate.records import (
@@ -18,6 +19,7 @@ from palate.records import (
     Scorer,
     ScorerInfo,
     Slate,
+    UserPool,
     choices_of,
     mirror_users_of,
     third_users,
@@ -126,10 +128,16 @@ def user_keys_fn(scorer: Scorer | Judge, info: ScorerInfo, pairs: Dataset, seed:
         )
     mirror_users = mirror_users_of((*pairs.everyone, *pairs.rows))
     votes, known = info.votes, scorer.known
+    same = getattr(scorer, "same", "")
+    need_same(pairs, same)
+    users = UserPool.of((*pairs.everyone, *pairs.rows, *pairs.history) if same else ()).users
+    kinds = {user_key(name): kind for name, kind in kinds_of(users, same).items()}
 
     def third(question: Question, draw: int) -> UserKeys:
-        users = {question.user_id, mirror_users.get(question.id, question.user_id)}
-        excluded = tuple(sorted(map(user_key, users)))
+        pair = {question.user_id, mirror_users.get(question.id, question.user_id)}
+        kind = kinds.get(user_key(question.user_id), None if same else "")
+        others = (key for key in known if kinds.get(key, "") != kind)
+        excluded = tuple(sorted({*map(user_key, pair), *others}))
         if votes:
             return UserKeys(excluded=excluded)
         drawn = third_users(known, excluded, draw + 1, "states", seed, question.id)
@@ -138,11 +146,12 @@ def user_keys_fn(scorer: Scorer | Judge, info: ScorerInfo, pairs: Dataset, seed:
     return third
 
 
-def with_states(text: str, scorer: Any) -> list[str]:
-    """Return the specs that stand for a personal scorer in a grid: own, prior, stranger."""
+def with_states(text: str, scorer: Any, same: str | None = None) -> list[str]:
+    """Return what stands for a personal scorer in a grid: own, prior, stranger, and of the kind."""
     if isinstance(text, ObjectName) or not isinstance(scorer, HasStates) or scorer.state != "own":
         return [text]
-    return [with_state(text, state) for state in ("own", "prior", "stranger")]
+    states = [with_state(text, state) for state in ("own", "prior", "stranger")]
+    return [*states, with_state(text, "stranger", same)] if same else states
 
 
 def with_shots(scorers: Sequence[str], shots: Sequence[int], repeats: int) -> list[str]:

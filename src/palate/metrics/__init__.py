@@ -24,6 +24,7 @@ from palate.metrics.estimates import (
     equivalence,
     equivalence_power,
     minimum_detectable_effect,
+    share_of,
 )
 from palate.metrics.forecasts import ForecastShare, Skill, forecast_shares
 from palate.metrics.harmed import harmed_share

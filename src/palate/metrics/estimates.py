@@ -99,6 +99,28 @@ def interval(value: float, spread: Spread, null: float = 0.5, bounds: Bounds = U
     return replace(bare, low=max(lo, value - half), high=min(hi, value + half), se=se, df=df, p=p)
 
 
+def share_of(part: Estimate, whole: Estimate, rest: Estimate) -> Estimate:
+    """Share of one mean in the sum of two, ``part / whole``, with Fieller's interval: all r with
+    ``(part - r whole)² ≤ t² (V_part - r (V_part + V_whole - V_rest) + r² V_whole)``.
+
+    >>> three = [Estimate(value, se=0.02, df=60) for value in (0.1, 0.2, 0.1)]
+    >>> share = share_of(*three)
+    >>> share.value, round(share.low, 2), round(share.high, 2)
+    (0.5, 0.32, 0.68)
+    """
+    bare = Estimate(n=whole.n, n_units=whole.n_units, note="no interval: the sum may be 0")
+    p, w, df, of = part.value, whole.value, whole.df, (part.se, whole.se, rest.se)
+    if p is None or not w or df is None or None in of:
+        return bare
+    t = float(stdtrit(df, 1 - TAIL)) ** 2
+    v_part, v_whole, v_rest = (t * se**2 for se in of if se is not None)
+    a, b, c = w**2 - v_whole, p * w - (v_part + v_whole - v_rest) / 2, p**2 - v_part
+    if a <= 0 or b**2 < a * c:
+        return replace(bare, value=p / w)
+    root = math.sqrt(b**2 - a * c)
+    return replace(bare, value=p / w, low=(b - root) / a, high=(b + root) / a, note=None)
+
+
 def minimum_detectable_effect(se: float | None, df: float | None) -> float | None:
     """Smallest true difference from the null value that is found 8 times of 10 at p < 0.05.
 

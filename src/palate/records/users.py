@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from copy import copy
 
 from palate.errors import DataError, UsageError
@@ -47,6 +47,9 @@ class User(Record):
         return any(held.get(name, "").strip() for name in (names.split(",") if names else held))
 
 
+KindsOf = Callable[[Mapping[str, User], str], Mapping[str, Hashable]]
+
+
 class UserPool:
     """The users of one subset, as a context may know them, and among whom strangers are drawn.
 
@@ -63,7 +66,8 @@ class UserPool:
         """True where any user's past choices are known."""
         self._row: tuple[str, str, int] | None = None
         self._having: tuple[str, ...] = ()
-        self._pools: dict[str, list[str]] = {}
+        self._kinds: dict[str, Mapping[str, Hashable]] = {}
+        self._pools: dict[tuple[Hashable, ...], list[str]] = {}
 
     @classmethod
     def of(
@@ -113,11 +117,14 @@ class UserPool:
         made._having = tuple(sorted({*needs}))
         return made
 
-    def stranger(self, having: str) -> User | None:
+    def stranger(
+        self, having: str, same: str = "", kinds_of: KindsOf = lambda users, same: {}
+    ) -> User | None:
         """Return the row's stranger: a third user with posts (choices, traits), drawn for this row.
 
         Uniform over the users of the pool that have some, except the row's own user and, in a
-        mirrored couple, its mirror user. None where there are not so many third users. Raises
+        mirrored couple, its mirror user; with `same` over those of the own user's kind, if any.
+        None where there are not so many third users. Raises
         `UsageError` where no pool was given, as for a user given in a call.
 
         >>> posts = {name: (Post(id="1", text=f"{name} wrote"),) for name in ("ann", "bob")}
@@ -133,12 +140,16 @@ class UserPool:
                 "one, such as a benchmark's"
             )
         needs = self._having or (having,)
-        having = "+".join(needs)
-        if having not in self._pools:
-            names = (name for name, other in self.users.items() if all(map(other.has, needs)))
-            self._pools[having] = sorted(names)
+        if same not in self._kinds:
+            self._kinds[same] = kinds_of(self.users, same)
+        having, kinds = "+".join(needs), self._kinds[same]
+        kind = kinds.get(user, None if same else "")
+        among = having, same, kind
+        if among not in self._pools:
+            names = (name for name, it in self.users.items() if all(map(it.has, needs)))
+            self._pools[among] = sorted(name for name in names if kinds.get(name, "") == kind)
         excluded = {user, self.mirror_users.get(row, user)}
-        drawn = third_users(self._pools[having], excluded, draw + 1, having, self.seed, row)
+        drawn = third_users(self._pools[among], excluded, draw + 1, having, self.seed, row)
         return self.users[drawn[draw]] if len(drawn) > draw else None
 
 

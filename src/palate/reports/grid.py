@@ -20,7 +20,7 @@ from palate.reports.numbers import (
     without_interval,
 )
 from palate.reports.table import GAP, WIDTH, Table, breaks_between
-from palate.reports.user_tables import group_tables, rating_tables
+from palate.reports.user_tables import group_tables, kind_tables, rating_tables
 from palate.reports.verdict import alarm_lines, alarms_of, measured, not_measured, precisions
 from palate.runs import Gain, MemberReport, Run, Summary, Test
 
@@ -38,6 +38,7 @@ def grid_tables(grid: Grid, *, times: bool = True) -> list[Table]:
     """Return every figure: a table per benchmark, one by subset, by group, and of ratings."""
     return [
         *detail_tables(grid, times=times),
+        *kind_tables(grid.kinds),
         *group_tables(grid.groups),
         *rating_tables(grid.ratings),
     ]
@@ -278,7 +279,7 @@ def comparison_tables(comparison: Comparison, *, details: bool = True) -> list[T
         tables.append(_ranking(group, marked, notes))
         if group.tests:
             tables.append(_tests(group, short, details=details))
-    return tables
+    return [*tables, *kind_tables(comparison.kinds)]
 
 
 def _ranking_notes(groups: Sequence[ComparisonGroup], short: ShortNames) -> Iterator[str]:

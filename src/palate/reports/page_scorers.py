@@ -18,6 +18,7 @@ from palate.reports.numbers import NONE, Number, figure, p_value, plain, without
 from palate.reports.parts import Picture, Section, symbol
 from palate.reports.plots import GOLD, MARKS, NOTHING, OWN, STRANGER, Mark, dumbbells, rank_lines
 from palate.reports.table import Table
+from palate.reports.user_tables import kind_tables
 from palate.reports.verdict import alarms_of
 from palate.runs import Gain, ReportedEstimate, Run
 
@@ -87,6 +88,7 @@ def scorers(benchmark: BenchmarkRuns, names: Names, number: int) -> Iterator[Tab
     }
     title = f"{benchmark.name}: {benchmark.size}"
     yield Table.of(title, benchmark.findings, columns, _notes(benchmark, names), 2)
+    yield from map(names.table, kind_tables(benchmark.grid.kinds))
 
 
 def _finding(word: str) -> Markup:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
+from palate.comparison import IdentityParts
 from palate.records.arguments import grouped
 from palate.reports.names import ShortNames, legend, short_names
 from palate.reports.numbers import (
@@ -22,6 +23,7 @@ from palate.runs import RatingReport, SubgroupGap, SubgroupReport
 
 MOST_USERS = 50
 """A screen lists so many."""
+KINDS = "individual: own − a stranger of the kind. kind: that stranger − any. Rows have all three."
 
 
 def group_tables(views: Sequence[SubgroupReport]) -> list[Table]:
@@ -136,6 +138,25 @@ def _notes(views: Sequence[SubgroupReport], harmed: bool) -> Iterator[str]:
         )
         shares = [view.users_harmed for view in views if view.users_harmed is not None]
         yield from without_interval(("harmed", share.note) for share in shares)
+
+
+def kind_tables(parts: Sequence[IdentityParts]) -> list[Table]:
+    """Return, per benchmark, what of each identity gain knows the person, and what the kind."""
+    tables, short = [], short_names(each.scorer for each in parts)
+    columns: dict[str, Callable[[IdentityParts], str]] = {
+        **short.columns,
+        "same": lambda each: each.same,
+        "identity gain [95 %]": lambda each: figure(each, signed=True),
+        "individual [95 %]": lambda each: figure(each.individual, signed=True),
+        "kind [95 %]": lambda each: figure(each.of_kind, signed=True),
+        "stereotype share [95 %]": lambda each: figure(each.stereotype_share),
+    }
+    for benchmark, some in grouped(parts, lambda each: each.benchmark).items():
+        notes = [KINDS, *without_interval((short.place(each), each.note) for each in some)]
+        out = [(short.place(each), each.n_left_out) for each in some if each.n_left_out]
+        notes += [f"{place}: {n:,} rows are left out." for place, n in out] + legend(short)
+        tables.append(Table.of(f"{benchmark}: the person or the kind", some, columns, notes, 3))
+    return tables
 
 
 def rating_tables(found: Sequence[RatingReport]) -> list[Table]:

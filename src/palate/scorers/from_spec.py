@@ -8,14 +8,14 @@ from numbers import Real
 from pathlib import Path
 from typing import Any, NamedTuple, Self, TypeAlias
 
-from palate.contexts import NOTHING, of_stranger, shows, strangers_of
+from palate.contexts import NOTHING, equal_but_draws, of_stranger, shows, strangers_of
 from palate.errors import SpecError, UsageError
 from palate.learning import is_policy
 from palate.records import Judge, Scorer, ScorerInfo, Scores, Settings, Slate
 from palate.records.arguments import ObjectName, shown
 from palate.scorers.state_options import State
 from palate.session import Session
-from palate.specs import Spec, equal_but_draws, load
+from palate.specs import Spec, load
 
 GROUP = "palate.scorers"
 FORM = "f(question, response, user)"
@@ -163,17 +163,19 @@ def state_of(scorer: str) -> str:
     return "own" if spec is None else spec.options.get("state", "own")
 
 
-def with_state(scorer: str, state: State) -> str:
+def with_state(scorer: str, state: State, same: str | None = None) -> str:
     """Return the spec of a scorer that reads another state.
 
     >>> with_state("personal:./lore?state=prior", "own"), with_state("personal:./lore", "prior")
     ('personal:./lore', 'personal:./lore?state=prior')
     """
-    return str(Spec.parse(scorer).having(state=None if state == "own" else state))
+    return str(Spec.parse(scorer).having(state=None if state == "own" else state, same=same))
 
 
-def scorers_with_state(scorer: str, state: State, among: Iterable[str]) -> list[str]:
-    """Return those of these scorers that are this one with another state, whatever their draws.
+def scorers_with_state(
+    scorer: str, state: State, among: Iterable[str], *, of_kind: bool = False
+) -> list[str]:
+    """Return those that are this scorer with another state (of one `of_kind`), whatever draws.
 
     >>> others = ["personal:./lore", "personal:./lore?draws=3&state=stranger"]
     >>> scorers_with_state("personal:./lore", "stranger", others)
@@ -181,7 +183,7 @@ def scorers_with_state(scorer: str, state: State, among: Iterable[str]) -> list[
     """
     if Spec.read(scorer) is None:
         return []
-    return equal_but_draws(Spec.parse(with_state(scorer, state)), among)
+    return equal_but_draws(Spec.parse(with_state(scorer, state)), among, of_kind=of_kind)
 
 
 def draws_of(scorer: str) -> str | None:

@@ -250,14 +250,15 @@ class ThirdUsers:
 
     A mean of states or of margins would be the prior, and on couples the own state turned round.
     Where there are more than 256 other users, a seeded choice of 256 votes. The options are those
-    of `Personal`; `?minus=prior` takes the prior's score off each user's.
+    of `Personal`; `?minus=prior` takes the prior's score off each user's. With `?same=TRAIT` those
+    vote who share the trait with the user.
     """
 
     state = "stranger"
 
     def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
         self.personal = Personal(spec, session, settings)
-        self.seed = settings.seed
+        self.seed, self.same = settings.seed, self.personal.same
 
     @property
     def wants_choices(self) -> bool:
@@ -296,7 +297,8 @@ class ThirdUsers:
 
     def judge(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Judgement]]:
         """Yield the difference of the two shares of votes; unscored where nobody can vote."""
-        voters = shuffled(self.known, "voters", self.seed)[: VOTERS + EXCLUDED]
+        voters = shuffled(self.known, "voters", self.seed)
+        voters = voters if self.same else voters[: VOTERS + EXCLUDED]
         step = AT_ONCE if self.personal.features.exact else READ_AT_ONCE // 2
         for first in range(0, len(slates), step):
             yield from enumerate(self._judged(slates[first : first + step], voters), first)

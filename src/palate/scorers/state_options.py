@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Generic, Literal, NamedTuple, Protocol, Self, TypeVar, cast
 
+from palate.contexts import read_owner
 from palate.errors import UsageError
-from palate.records import MOST_STRANGERS, Settings, user_key
+from palate.records import Settings, user_key
 from palate.seeding import shuffled
 from palate.session import Session
 from palate.specs import Spec
@@ -25,12 +26,11 @@ class StateIndex(Protocol):
 
 Users = TypeVar("Users", bound=StateIndex)
 State = Literal["own", "stranger", "prior"]
-STATES = ("own", "stranger", "prior")
-OPTIONS = frozenset({"state", "users", "shots", "repeat", "minus", "draws"})
+OPTIONS = frozenset({"state", "users", "shots", "repeat", "minus", "draws", "same"})
 
 
 class StateOptions(NamedTuple):
-    """`?state=own|stranger|prior&users=FILE&shots=k&repeat=r&minus=prior&draws=N`."""
+    """`?state=own|stranger|prior&users=FILE&shots=k&repeat=r&minus=prior&draws=N&same=…`."""
 
     state: State
     users: Path | None
@@ -43,6 +43,8 @@ class StateOptions(NamedTuple):
     """True where the prior's score is taken off."""
     draws: int
     """Third users whose states a row is scored with, one after another."""
+    same: str
+    """Traits that third users share with the user, or `cluster`; empty for any third user."""
 
     @classmethod
     def of(cls, spec: Spec) -> StateOptions:
@@ -51,15 +53,15 @@ class StateOptions(NamedTuple):
         shots = spec.number("shots", 0) if "shots" in spec.options else None
         if file is not None and shots is not None:
             raise UsageError(f"{spec}: shots are drawn from a benchmark's choices, not from users=")
-        if "draws" in spec.options and spec.options.get("state") != "stranger":
-            raise spec.error("draws counts strangers; it goes with state=stranger")
+        state, draws, same = read_owner(spec, "state", ("own", "prior"))
         return cls(
-            state=cast(State, spec.choice("state", STATES, "own")),
+            state=cast(State, state),
             users=None if file is None else Path(file).expanduser(),
             shots=shots,
             repeat=spec.number("repeat", 0),
             minus=spec.choice("minus", ("prior", "nothing"), "nothing") == "prior",
-            draws=spec.number("draws", 1, least=1, most=MOST_STRANGERS),
+            draws=draws,
+            same=same,
         )
 
 
@@ -72,7 +74,7 @@ class StatefulScorer(Generic[Users]):
 
     def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
         self.session, self.settings, self.wanted = session, settings, StateOptions.of(spec)
-        self.state, self.minus = self.wanted.state, self.wanted.minus
+        self.state, self.minus, self.same = self.wanted.state, self.wanted.minus, self.wanted.same
 
     @property
     def wants_choices(self) -> bool:
