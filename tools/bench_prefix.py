@@ -82,14 +82,15 @@ def bench_prefix(
     for case, how in jobs:
         if local is None or local.settings != how:
             local = None  # let go of it first: two may not fit
-            local = _load(model, how)
+            local = load_model(model, how)
         if not local.read_mode.tree:
             raise UsageError(f"{model}: nothing to measure, it is read in {local.read_mode}")
         results.append(_Measurement(local, case).run(lambda: progress(next(turns), total)))
     return results
 
 
-def _load(model: str, settings: Settings) -> LocalModel:
+def load_model(model: str, settings: Settings) -> LocalModel:
+    """Return a model of a package, a folder or the hub, or one of random weights."""
     if model.startswith(PREFIX):
         return RandomModel(model, settings)
     return default_session().model(Reference.parse(model), "causal", settings)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from typing import Any
@@ -18,6 +19,8 @@ from palate.seeding import canonical_json, digest, unit
 from palate.words import opening
 
 OF_CONTENT = KNOWN - {"id", "mirror_of"}
+MAY_BE_JSON = re.compile(r'[ \t\n\r]*(?:["[{\d-]|(?:[Tt]rue|[Ff]alse|null|NaN|Infinity)\s*\Z)')
+"""Of the texts of a file nearly all are told by their first character to be no JSON."""
 
 
 def made_id(row: Mapping[str, Any], before: dict[str, int]) -> MadeId:
@@ -57,6 +60,8 @@ def typed(value: object) -> Any:
 
 
 def _typed_text(text: str) -> Any:
+    if not MAY_BE_JSON.match(text):
+        return text or None
     try:
         return typed(json.loads({"True": "true", "False": "false"}.get(text, text)))
     except (ValueError, RecursionError):  # 007 is no number

@@ -116,9 +116,17 @@ def exchange(prompt: object, answers: Sequence[object], names: Sequence[str]) ->
     >>> exchange("Tea?", ["Green.", "Black."], ["prompt", "chosen", "rejected"])
     Exchange(turns=(), question='Tea?', responses=('Green.', 'Black.'))
     """
-    plain = [not is_conversation(answer) for answer in answers]
     question_name, first, *others = names
     columns = (first, *others)
+    read: list[tuple[Message, ...] | None] = []
+    problem: DataError | None = None
+    for answer, name in zip(answers, columns, strict=True):
+        try:
+            read.append(turns_of(answer, name))
+        except DataError as error:  # a conversation, which nothing may want to read
+            read.append(())
+            problem = problem or error
+    plain = [turns is None for turns in read]
     # To a question of its own: what has the form of a conversation, beside a text, is a text too.
     texts_alone = prompt is not None and all(isinstance(answer, str) for answer in answers)
     if any(plain) and not all(plain) and not texts_alone:
@@ -130,7 +138,8 @@ def exchange(prompt: object, answers: Sequence[object], names: Sequence[str]) ->
         if prompt is None:
             return _implicit(texts, first)
     else:
-        read = [turns_of(answer, name) for answer, name in zip(answers, columns, strict=True)]
+        if problem is not None:
+            raise problem
         ended = [_ended(turns or (), name) for turns, name in zip(read, columns, strict=True)]
         (start, _), *starts = ended
         for (other, _), name in zip(starts, others, strict=True):
@@ -153,9 +162,14 @@ def exchange(prompt: object, answers: Sequence[object], names: Sequence[str]) ->
 
 def alike(first: Sequence[Message], second: Sequence[Message]) -> bool:
     """Tell whether two conversations hold the same turns, in normal form."""
-    return [(turn.role, normal_form(turn.content)) for turn in first] == [
-        (turn.role, normal_form(turn.content)) for turn in second
-    ]
+    return len(first) == len(second) and all(
+        ours.role == theirs.role
+        and (
+            ours.content == theirs.content
+            or normal_form(ours.content) == normal_form(theirs.content)
+        )
+        for ours, theirs in zip(first, second, strict=True)
+    )
 
 
 def interleaved(prompts: Sequence[object], answers: Sequence[object], name: str) -> list[Message]:
