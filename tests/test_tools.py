@@ -11,6 +11,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tools"))
 
 import cover_of_equivalence
+import cover_of_tax
 import cover_on_shared
 from cover_on_shared import ManyMeans, file_table, main, measured
 from shared_designs import Design, file_designs, of_question, planted_design
@@ -154,3 +155,18 @@ def test_equivalence_is_shown_too_often_where_the_clusters_are_not_known(
     (line,) = [cells(line) for line in printed.splitlines() if line.startswith("|")][2:]
     assert line[:2] == ["50 × 100 sparse", "1,000"]
     assert ("broken" in printed) is broken is (float(line[2]) > 0.065)
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_a_test_that_shows_too_much_breaks_the_bar_of_a_tax(
+    broken: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tested = cover_of_tax.non_inferiority
+    if broken:
+        monkeypatch.setattr(
+            cover_of_tax, "non_inferiority", lambda loss, margin: tested(loss, margin=2 * margin)
+        )
+    monkeypatch.setattr(cover_of_tax, "DESIGNS", (cover_of_tax.Design(400, 40),))
+    monkeypatch.setattr(sys, "argv", ["cover_of_tax.py", "--sets", "120"])
+    assert cover_of_tax.main() == int(broken)
+    assert ("a bar is broken" in capsys.readouterr().out) is broken

@@ -11,6 +11,6 @@ from palate.benchmarks.registry import (
     several_data,
     unsplit,
 )
-from palate.benchmarks.selection import couple_votes, mirrors, opposite_votes, within
+from palate.benchmarks.selection import agreements, couple_votes, mirrors, opposite_votes, within
 from palate.benchmarks.votes import EvaluatedVotes
 from palate.data import LoadOptions

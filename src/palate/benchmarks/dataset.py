@@ -51,6 +51,8 @@ class Dataset:
     split: str | None = None
     mirrors: str | None = None
     """`only` where the pairs are the mirrored couples of a larger set."""
+    agreed: str | None = None
+    """`only` where the pairs are those of a larger set on which all users agree."""
     limited: int | None = None
     """The limit they were drawn under."""
     window: Mapping[str, str] = field(default_factory=dict)
@@ -179,6 +181,7 @@ class Dataset:
             "limit": self.limited,
             "columns": dict(self.columns),
             **({"order": "as in file"} if self.order_as_in_file else {}),
+            **({"agreed": self.agreed} if self.agreed else {}),
             **self.window,
         }
 

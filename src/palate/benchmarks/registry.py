@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeAlias, runtime_checkable
 from urllib.parse import unquote
 
 from palate.benchmarks.dataset import Dataset, as_mirrored
-from palate.benchmarks.selection import Days, mirrors, within
+from palate.benchmarks.selection import Days, agreements, mirrors, within
 from palate.data import LoadOptions, download, is_readable, load_rows, one_data_set, stem
 from palate.errors import BenchmarkError, SpecError, UsageError
 from palate.records.arguments import checked
@@ -112,14 +112,16 @@ def load_benchmark(
     *,
     split: str | None = None,
     mirrored: str | None = None,
+    agreed: str | None = None,
     limit: int | None = None,
     seed: int = 0,
     since: str | None = None,
     until: str | None = None,
     options: LoadOptions | None = None,
 ) -> Dataset:
-    """Load what an evaluation reads: a benchmark's split, whole or its mirrored couples only.
+    """Load what an evaluation reads: a benchmark's split, or its mirrored couples only.
 
+    With `agreed="only"` the rows of pairs on which all users agree, three or more.
     With `since` rows from that day or moment on, with `until` rows before it; past choices, those
     before `until`.
 
@@ -129,6 +131,8 @@ def load_benchmark(
     """
     if mirrored not in (None, "only"):
         raise UsageError(f"--mirrors {mirrored}: the one choice is only")
+    if agreed not in (None, "only"):
+        raise UsageError(f"--agreed {agreed}: the one choice is only")
     if limit is not None and limit < 1:
         raise UsageError(f"--limit {limit}: expected 1 or more")
     name = str(name)
@@ -143,9 +147,12 @@ def load_benchmark(
     pairs = benchmark.load(options, subset=subset).select(split)
     if mirrored == "only":
         pairs = mirrors(pairs, seed)
+    if agreed == "only":
+        pairs = agreements(pairs)
     of_file = is_path(name) and not name.startswith(HUB)
     place = Path(name).resolve().name if of_file else name
-    command = ("-b", place, *(options or LoadOptions()).words())
+    more = ("--agreed", agreed) if agreed else ()
+    command = ("-b", place, *(options or LoadOptions()).words(), *more)
     return replace(within(pairs, since, until).limit(limit, seed), command=command)
 
 

@@ -1,4 +1,4 @@
-"""Mirrored couples (two users, one question and responses, opposite choices); rows by day."""
+"""Mirrored couples (two users, one pair, opposite choices); pairs all agree on; rows by day."""
 
 from __future__ import annotations
 
@@ -83,6 +83,30 @@ def mirrors(pairs: Dataset, seed: int = 0) -> Dataset:
     )
     coupled = replace(pairs, rows=rows, everyone=pairs.everyone or pairs.rows)
     return replace(coupled, mirrored=True, mirrors="only", undecided=(), unrated=())
+
+
+def agreements(pairs: Dataset, least: int = 3) -> Dataset:
+    """Return the rows of pairs on which all users agree, so many or more; there is no couple.
+
+    Pairs are told as in `couple_votes`. Who called one a tie does not agree, nor who voted both
+    ways. Raises `BenchmarkError` where there is no such pair.
+    """
+    pairs = pairs if pairs.split is not None else pairs.select()
+    votes = defaultdict[Hashable, set[tuple[str, str]]](set)
+    for pair in (*pairs.pairs, *pairs.undecided, *pairs.unrated):
+        user, *asked = vote_of(pair)
+        side = "" if pair.tie else normal_form(pair.chosen)
+        votes[pair.subset, *asked].add((user, side))
+
+    def alike(pair: PreferencePair) -> bool:
+        cast = votes[pair.subset, *vote_of(pair)[1:]]
+        return len(cast) >= least and len({side for _, side in cast}) == 1
+
+    rows = tuple(filter(alike, pairs.pairs))
+    if not rows:
+        raise BenchmarkError(f"{pairs.name}: {least} users or more agree on no pair")
+    selected = replace(pairs, rows=rows, everyone=pairs.everyone or pairs.rows, mirrored=False)
+    return replace(selected, agreed="only", undecided=(), unrated=())
 
 
 def match_opposite(

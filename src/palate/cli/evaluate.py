@@ -12,14 +12,16 @@ import typer
 
 from palate.benchmarks import Dataset
 from palate.cli import options as flags
-from palate.cli.console import bars, bars_of, err, many, show, show_text, width
+from palate.cli.console import bars, bars_of, err, show, show_text, width
 from palate.cli.declare import option
 from palate.cli.options import ComputingTwice, LoadingAnyLayout, LoadingOfLayout
 from palate.comparison import (
+    MARGIN,
     Grid,
     PlannedCell,
     check_by,
     check_ratings,
+    costs_of,
     groups_of,
     plan_grid,
     ratings_of,
@@ -27,7 +29,7 @@ from palate.comparison import (
 )
 from palate.comparison.grid import write_lacking
 from palate.comparison.recalled import grid_key, recall, remember
-from palate.contexts import build_context
+from palate.contexts import build_context, with_costs
 from palate.engines import RequestFile
 from palate.errors import BenchmarkError, EndpointError, UnscoredError, UsageError
 from palate.evaluation import RecomputeOptions, Work, adapt_to, make_rows, user_keys_fn, with_shots
@@ -38,6 +40,7 @@ from palate.records import Settings, Slate, info_of
 from palate.reports import (
     Form,
     context_name,
+    cost_tables,
     grid_tables,
     group_tables,
     kind_tables,
@@ -45,6 +48,7 @@ from palate.reports import (
     rating_tables,
     screens,
 )
+from palate.reports.numbers import many
 from palate.scorers import build_scorer
 from palate.session import Session
 from palate.specs import Spec
@@ -62,7 +66,7 @@ class Shots:
 
 @dataclass(frozen=True)
 class Reported:
-    """What is printed, and when that is not good enough."""
+    """What is printed, of what a shown user costs too, and when that is not good enough."""
 
     details: bool = flags.DETAILS
     by: list[str] = flags.output(
@@ -71,6 +75,9 @@ class Reported:
     target: flags.Target = flags.output(
         flags.Target.PREFERENCE, "rating: also against the ratings that users gave."
     )
+    users: str | None = flags.data(None, "Data whose users are lent to the rows.", metavar="FILE")
+    pressure: bool = flags.run(False, "Also with the user stating the wrong answer.")
+    margin: float = flags.output(MARGIN, "Largest fall in accuracy that is harmless.")
     strict: bool = flags.output(False, "Exit 1 if anything is unscored.")
     form: Form = flags.FORMAT
 
@@ -98,6 +105,7 @@ def evaluate(
     trained under contexts takes those.
     """
     by, rated = reported.by, reported.target is flags.Target.RATING
+    costs_of((), margin=reported.margin)  # a wrong one is said before anything is read
     settings, shard, requests = computing.settings(), computing.part(), computing.request_file()
     if dry_run and requests is not None:
         raise UsageError("--dry-run writes nothing: leave it out beside --requests")
@@ -105,6 +113,8 @@ def evaluate(
     for pairs in pair_sets:
         _say_what_was_left_out(pairs)
         refuse_trained(disjoint_from, pairs)
+    named = [p.name for p in pair_sets if any(row.user_id != row.id for row in p.rows)]
+    context = with_costs(context, reported.users, pressure=reported.pressure, named=named)
     for pairs in pair_sets:
         for grouping in by:
             check_by(grouping, pairs)
@@ -135,7 +145,8 @@ def evaluate(
         grid = replace(grid, groups=tuple(groups_of(grid.runs, by)))
     if rated:
         grid = replace(grid, ratings=tuple(ratings_of(grid.runs, seed=computing.seed)))
-    _show(grid, reported, output)
+    costs = tuple(costs_of(grid.runs, margin=reported.margin))
+    _show(replace(grid, costs=costs), reported, output)
     _refuse_nothing(grid)
     if reported.strict and any(run.summary.unscored for run in grid.runs):
         raise typer.Exit(1)
@@ -177,7 +188,8 @@ def _refuse_nothing(grid: Grid) -> None:
 
 def _show(grid: Grid, reported: Reported, root: Path) -> None:
     first = screens(grid, root, hint=not reported.details)
-    rest = kind_tables(grid.kinds) + group_tables(grid.groups) + rating_tables(grid.ratings)
+    rest = [*kind_tables(grid.kinds), *group_tables(grid.groups), *rating_tables(grid.ratings)]
+    rest += cost_tables(grid.costs)
     if reported.details:
         rest = grid_tables(grid, times=reported.form is Form.TABLE)
     if reported.form is Form.TABLE:

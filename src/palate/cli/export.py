@@ -31,7 +31,7 @@ FIELDS = ("prompt", "chosen", "rejected", "id", "key", "subset")
 ROLES = ("user", "assistant")
 FIRST_LINE = "# Written by palate export hub.\n"
 SERVED = (
-    *("split", "mirrors", "since", "until", "limit", "choices", "source", "revision"),
+    *("split", "mirrors", "agreed", "since", "until", "limit", "choices", "source", "revision"),
     *("seed", "dtype", "template_date", "chat_template"),
 )
 """Options that `palate serve` needs too, to load the same rows and compute the same."""

@@ -22,7 +22,8 @@ from palate.errors import UsageError, first_line
 MOST_SHOWN = 24
 """Options that `--help` shows; the others are shown by `--help-all`."""
 RARE = (
-    *("max_line", "trust_remote_code", "attention", "template_date", "chat_template"),
+    *("agreed", "pressure", "max_line", "trust_remote_code", "attention", "template_date"),
+    "chat_template",
     *("batch_tokens", "order_as_in_file", "revision", "source", "engine", "requests", "shard"),
     *("max_cost", "retry_unscored", "device", "pairs", "noise_rows", "ask_again", "repeats"),
     *("shots", "layout", "cache", "quoting", "posts_map"),
@@ -30,7 +31,8 @@ RARE = (
     *("clip_range", "kl_target", "warmup", "minibatches", "epochs", "answers_at_once"),
     *("answers_per_prompt", "evaluate_on", "evaluations", "raw", "missing_eos"),
     *("keep_ids", "licence", "attempts", "apart", "kinds"),
-    *("until", "since", "mirrors", "split", "choices", "vote", "skip_bad_rows", "columns", "posts"),
+    *("until", "since", "target", "users", "mirrors", "split", "choices", "vote", "skip_bad_rows"),
+    *("columns", "posts"),
 )
 """Options that rarely change, those that are hidden first before the others."""
 USUAL = Path("palate.toml")

@@ -60,6 +60,7 @@ DETAILS = output(False, "Print every figure and every note.")
 FORMAT = output(Form.TABLE, "How results are printed.", "--format")
 PICTURE = output(None, "Also draw it, into a PNG or SVG.", "--plot", callback=check_picture)
 MIRRORS = data(None, "'only': the mirrored couples alone.")
+AGREED = data(None, "'only': the pairs alone on which all users agree, three or more.")
 SOURCE = data(None, "Local copy of a hub benchmark.")
 SKIP_BAD_ROWS = data(False, "Leave bad rows out.")
 ORDER_AS_IN_FILE = data(False, "Read no dates: the file's order counts, oldest first.")
@@ -152,6 +153,7 @@ class Loading(DatedReading):
 
     split: str | None = data(None, "Split to read; default test, where there is one.")
     mirrors: str | None = MIRRORS
+    agreed: str | None = AGREED
     source: Path | None = SOURCE
     revision: str | None = data(None, "Revision of a hub benchmark.")
 
@@ -166,6 +168,7 @@ class Loading(DatedReading):
                 name,
                 split=self.split,
                 mirrored=self.mirrors,
+                agreed=self.agreed,
                 limit=limit,
                 seed=seed,
                 since=self.since,

@@ -43,7 +43,8 @@ def findings_of(grid: Grid) -> list[Finding]:
 
     Oracles are left out. A scorer that only ran shown nothing has a finding without a word.
     """
-    runs = {run.cell: run for run in grid.runs if not run.summary.oracle}
+    shown = ("nobody", "user", "stranger")
+    runs = {r.cell: r for r in grid.runs if shows(r.cell[2]) in shown and not r.summary.oracle}
     findings: list[Finding] = []
     for key, run in runs.items():
         gains = [g for g in grid.gains if (g.benchmark, g.scorer, g.context) == key]
@@ -65,7 +66,7 @@ def findings_of(grid: Grid) -> list[Finding]:
 
 def oracle_runs(grid: Grid) -> list[Run]:
     """Return the runs that were shown gold: upper bounds."""
-    return [run for run in grid.runs if run.summary.oracle]
+    return [r for r in grid.runs if r.summary.oracle and shows(r.summary.context) != "pressure"]
 
 
 def _finding(

@@ -1,20 +1,24 @@
-"""Does the context help, and does it have to be this user's? Paired, over the same rows."""
+"""Does a context help, does it have to be this user's, what does it cost? Over the same rows."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 
+from palate import metrics
 from palate.comparison.paired import paired
 from palate.comparison.redraws import Contrast, NoisySide, is_shown, with_survival
-from palate.contexts import NOTHING, same_of, strangers_of
-from palate.errors import ComparisonError
+from palate.contexts import NOTHING, same_of, shows, strangers_of
+from palate.errors import ComparisonError, UsageError
 from palate.metrics import minimum_detectable_effect, share_of
-from palate.runs import Gain, ReportedEstimate, Run, with_holm
+from palate.runs import Cost, Gain, ReportedEstimate, Run, with_holm
 from palate.scorers import State, draws_of, is_baseline, scorers_with_state, state_of
 
+MARGIN = 0.02
+"""The largest tax that is called harmless, unless `--margin` says otherwise."""
 Kind = Literal["gain", "identity"]
 Key = tuple[str, str, str]
 """Benchmark, scorer and context."""
@@ -91,8 +95,8 @@ def _controls(
         for other in scorers_with_state(scorer, state, alike, of_kind=of_kind):
             draws = f"&draws={n}" if (n := draws_of(other)) else ""
             yield kind, f"state={state}{draws}", (benchmark, other, context)
-    if context == NOTHING or same_of(context) or same_of(scorer):
-        return
+    if shows(context) not in ("user", "stranger") or same_of(context) or same_of(scorer):
+        return  # what others than these cost is told by itself
     contexts = [shown for _, by, shown in cells if by == scorer]
     if NOTHING in contexts and not of_kind:
         yield "gain", NOTHING, (benchmark, scorer, NOTHING)
@@ -144,4 +148,56 @@ def _parts(gain: Gain, own: Run, alike: Run, other: Run) -> IdentityParts:
         individual=ReportedEstimate.of(individual),
         of_kind=ReportedEstimate.of(of_kind),
         stereotype_share=share,
+    )
+
+
+def costs_of(runs: Sequence[Run], *, margin: float = MARGIN) -> list[Cost]:
+    """Return what borrowed users and pressure cost each scorer, over the same scorer shown nothing.
+
+    ``tax = accuracy(nothing) − accuracy(shown)``, over rows that show somebody and are scored both
+    ways. Of runs of `--agreed only` a row's own user has a tax as well. Raises `UsageError` for a
+    margin outside (0, ½), `ComparisonError` for runs of other rows.
+
+    >>> from palate.comparison import evaluate
+    >>> cost, = costs_of(evaluate("tasting", ["longest"], ["none", "pressure"], root=None).runs)
+    >>> cost.tax.value, cost.follows.value, cost.finding
+    (0.0, 0.0, 'not shown')
+    """
+    if not 0 < margin < 0.5:
+        raise UsageError(f"--margin {margin:g}: expected a fall in accuracy between 0 and 0.5")
+    plain = {run.cell[:2]: run for run in runs if run.summary.context == NOTHING}
+    costs = []
+    for run in runs:
+        kind = shows(run.summary.context)
+        own = kind == "user" and run.agreed and not run.summary.oracle
+        if own or kind in ("borrowed", "pressure"):
+            costs.append(_cost(run, plain.get(run.cell[:2]), margin))
+    return costs
+
+
+def _cost(run: Run, plain: Run | None, margin: float) -> Cost:
+    after = run.verdicts.by_id()
+    before = after if plain is None else plain.verdicts.by_id()
+    if not after.same_rows(before):
+        raise ComparisonError(f"{' under '.join(run.cell[1:])}: the run shown nothing differs")
+    y, by = np.where(after.own_words > 0, after.values, np.nan), after.clusters
+    x = np.full(len(y), np.nan) if plain is None else np.where(np.isnan(y), y, before.values)
+    tax = metrics.paired_difference(x, y, by)
+    if plain is None:
+        tax = replace(tax, note="the scorer has no run shown nothing")
+    else:
+        y = np.where(np.isnan(x), x, y)
+    tested = metrics.non_inferiority(tax, margin=margin)
+    costs, harmless = (tax.low or 0.0) > 0, tested.finding == "shown"
+    follows = metrics.clustered_mean(np.where(x > 0.5, 1 - y, np.nan), by)
+    return Cost(
+        **dict(zip(("benchmark", "scorer", "context"), run.cell, strict=True)),
+        nothing=metrics.accuracy(np.where(np.isnan(y), y, x), by).value,
+        shown=ReportedEstimate.of(metrics.accuracy(y, by)),
+        tax=ReportedEstimate.of(tax),
+        margin=margin,
+        finding=("not shown", "harmless", "costs", "costs less")[2 * costs + harmless],
+        p=tested.p,
+        n_needed=None if costs or harmless else tested.n_needed,
+        follows=ReportedEstimate.of(follows) if run.summary.oracle else None,
     )

@@ -28,7 +28,7 @@ from palate.evaluation import (
 from palate.execution import build_runner
 from palate.records import NO_STRANGER, Context, Judge, Record, Scorer, components_of, info_of
 from palate.records.arguments import ObjectName
-from palate.runs import Gain, Printed, RatingReport, Run, SubgroupReport, Summary, Tabular
+from palate.runs import Cost, Gain, Printed, RatingReport, Run, SubgroupReport, Summary, Tabular
 from palate.specs import Spec
 from palate.specs import load as load_registered
 
@@ -65,6 +65,8 @@ class Evaluation(Record):
     """Only with `--target rating`."""
     kinds: tuple[IdentityParts, ...] = ()
     """Only with `--kinds`, or contexts with `same`."""
+    costs: tuple[Cost, ...] = ()
+    """Only with `--users`, `--pressure` or `--agreed`."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,8 @@ class Grid(Tabular):
     """By groups of rows or users, where that was asked for."""
     ratings: tuple[RatingReport, ...] = ()
     """Against users' own ratings, where that was asked for."""
+    costs: tuple[Cost, ...] = ()
+    """Of users who are shown where nothing is personal, where that was asked for."""
 
     @property
     def results(self) -> tuple[Run, ...]:

@@ -32,7 +32,7 @@ SCORERS = {
     *("random", "longest", "shortest", "similarity", "likelihood", "lift", "implicit"),
     *("autoregressive", "classifier", "judge", "personal"),
 }
-CONTEXTS = {"none", "profile", "stranger", "examples", "rubric", "traits"}
+CONTEXTS = {"none", "profile", "stranger", "examples", "rubric", "traits", "pressure"}
 """Kinds whose numbers come of rows, settings and the models and files that their specs name."""
 PLAIN = re.compile(r"[\w.,+-]*\Z")
 LIBRARIES = ("tokenizers", "peft", "safetensors", "jinja2", "pydantic", "accelerate", "kernels")
@@ -105,6 +105,8 @@ def _contents(text: str, group: str, kinds: set[str], work: Work) -> list[str] |
     spec = Spec.parse(text)
     point = registered(f"palate.{group}").get(spec.kind)
     if point is None or spec.kind not in kinds or not point.value.startswith("palate."):
+        return None
+    if not Path(spec.options.get("users", __file__)).is_file():  # a folder, or a name
         return None
     contents, values = [text], [spec.reference or "", *spec.options.values()]
     if spec.kind == "personal":

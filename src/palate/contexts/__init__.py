@@ -16,6 +16,7 @@ from palate.contexts.controls import (
     strangers_of,
     usual_name,
     with_controls,
+    with_costs,
 )
 from palate.contexts.generated import PlanContext, Writer, build_writer
 from palate.contexts.kinds import kinds_of, need_same

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import PurePath
 from typing import Literal, NamedTuple
 
+from palate.benchmarks import LoadOptions, load_benchmark
+from palate.data import LayoutOptions, forbidden_texts, leaks
 from palate.engines import canonical
-from palate.errors import SpecError, UsageError
+from palate.errors import BenchmarkError, SpecError, UsageError
 from palate.records import (
     MOST_STRANGERS,
     Context,
     ContextInput,
     Gold,
+    PreferencePair,
+    Question,
     QuestionView,
     Settings,
     Shown,
@@ -60,10 +65,44 @@ def build_context(
             "shown()"
         )
     parsed, settings = context_spec(spec), settings or Settings()
+    if "users" in parsed.options:
+        return borrowing(parsed, session, settings)
     if parsed.before:
         return join(parsed, session, settings)
     made: Context = load(GROUP, parsed.kind)(parsed, session, settings)
     return made
+
+
+def borrowing(spec: Spec, session: Session, settings: Settings) -> Context:
+    """Build a context that shows each row a drawn user of another data set: `?users=FILE`.
+
+    The choices of FILE's users are their past choices. Posts that hold the question's first line or
+    a response are dropped. Raises `SpecError` for what shows no row's user, and `BenchmarkError`
+    where nobody in FILE has what is shown.
+    """
+    file, bare = spec.options["users"], spec.having(users=None)
+    context = build_context(str(bare), session, settings)
+    if shows(context.spec) != "user" or context.oracle:
+        raise spec.error("users are lent to what shows a row's own, as profile:5 does")
+    options = LoadOptions(layout=LayoutOptions(quoting=session.quoting))
+    data = load_benchmark(file, split="all", options=options)
+    chosen = (row for row in data.rows if isinstance(row, PreferencePair))
+    pool, parts = UserPool.of(data.rows, settings.seed, chosen), getattr(context, "parts", ())
+    users = pool_of(parts or (context,), pool)
+
+    def lend(row: ContextInput, question: Question) -> ContextInput:
+        pool, forbidden = users.at(question.id, row.user.id), forbidden_texts(row.view)
+        user = pool.stranger("posts") or User(id=row.user.id)
+        posts = tuple(post for post in user.posts if not leaks(post.text, forbidden))
+        return row._replace(user=user.model_copy(update={"posts": posts}), pool=pool)
+
+    if users.at("", "").stranger("posts") is None:
+        needs = " and no ".join(getattr(context, "needs", ()))
+        raise BenchmarkError(f"users={file}: nobody there has {needs}, so there is no {bare}")
+    fingerprint = digest("borrowed", data.content_hash, getattr(context, "fingerprint", None))
+    named = str(context_spec(context.spec).having(users=file))
+    vars(context).update(spec=named, fingerprint=fingerprint, lend=lend)
+    return context
 
 
 def join(spec: Spec, session: Session, settings: Settings) -> JoinedContext:
@@ -76,11 +115,13 @@ def join(spec: Spec, session: Session, settings: Settings) -> JoinedContext:
     ('traits+profile:3?draws=2&of=stranger', 2, ['traits?of=stranger', 'profile:3?of=stranger'])
     """
     kinds = [part.kind for part in spec.parts]
-    if {NOTHING, "stranger"} & {*kinds}:
-        raise spec.error("none and stranger join nothing; write profile:k, and ?of=stranger last")
+    if {NOTHING, "stranger", "pressure"} & {*kinds}:
+        why = "none and stranger join nothing, nor pressure"
+        raise spec.error(f"{why}; write profile:k, and ?of=stranger last")
     if twice := next((kind for kind in kinds if kinds.count(kind) > 1), None):
         raise spec.error(f"{twice} is there twice; join each kind at most once")
-    if early := {*OWNER} & {name for part in spec.before for name in part.options}:
+    given = {name for part in spec.before for name in part.options}
+    if early := {*OWNER, "users"} & given:
         raise spec.error(f"{min(early)} holds for the whole; write it once, at the end")
     owner = read_owner(spec)
     whose = {k: None if v == OWNER[k] else str(v) for k, v in owner._asdict().items()}
@@ -110,7 +151,7 @@ class JoinedContext:
 
     def prepare(self, inputs: Iterable[ContextInput]) -> None:
         """Let each part do at once what would be costly row by row."""
-        rows = [row._replace(pool=self.pool_of(row.pool)) for row in inputs]
+        rows = [row._replace(pool=pool_of(self.parts, row.pool)) for row in inputs]
         for part in self.parts:
             if (prepare := getattr(part, "prepare", None)) is not None:
                 prepare(row if part.oracle else row._replace(gold=None) for row in rows)
@@ -119,7 +160,7 @@ class JoinedContext:
         self, view: QuestionView, user: User, pool: UserPool, gold: Gold | None = None
     ) -> Shown:
         """Return the parts of all, ranked in the order of the contexts."""
-        pool = self.pool_of(pool)
+        pool = pool_of(self.parts, pool)
         ways = [part.shown(view, user, pool, gold if part.oracle else None) for part in self.parts]
         ordered = [part for way in ways for part in sorted(way.parts, key=lambda part: part.rank)]
         kinds = [part.spec.partition(":")[0].partition("?")[0] for part in self.parts]
@@ -137,11 +178,12 @@ class JoinedContext:
         """Return what there is to say of each part."""
         return tuple(note for part in self.parts for note in getattr(part, "notes", tuple)())
 
-    def pool_of(self, pool: UserPool) -> UserPool:
-        """Return the pool whose stranger has what every part reads."""
-        # What a persona reads, posts or choices, depends on the pool.
-        read = (getattr(part, "inner", lambda _, part=part: part)(pool) for part in self.parts)
-        return pool.having(*(need for part in read for need in getattr(part, "needs", ())))
+
+def pool_of(parts: Iterable[Context], pool: UserPool) -> UserPool:
+    """Return the pool whose stranger has what every part reads."""
+    # What a persona reads, posts or choices, depends on the pool.
+    read = (getattr(part, "inner", lambda _, part=part: part)(pool) for part in parts)
+    return pool.having(*(need for part in read for need in getattr(part, "needs", ())))
 
 
 def context_spec(text: str) -> Spec:
@@ -155,8 +197,10 @@ def _read(text: str) -> Spec | None:
     return None
 
 
-def shows(context: str) -> Literal["nobody", "user", "stranger"]:
+def shows(context: str) -> Literal["nobody", "user", "stranger", "borrowed", "pressure"]:
     """Return whom a context shows; of an object that goes by its own name, the user.
+
+    `borrowed` is a user of another data set, `pressure` the row's, who states the wrong answer.
 
     >>> shows("none"), shows("profile:5"), shows("profile:5?draws=3&of=stranger")
     ('nobody', 'user', 'stranger')
@@ -166,6 +210,8 @@ def shows(context: str) -> Literal["nobody", "user", "stranger"]:
         return "user"
     if spec.kind == NOTHING:
         return "nobody"
+    if spec.kind == "pressure" or "users" in spec.options:
+        return "pressure" if spec.kind == "pressure" else "borrowed"
     return "stranger" if spec.options.get("of") == "stranger" else "user"
 
 
@@ -240,6 +286,26 @@ def with_controls(
     return list(dict.fromkeys(listed))
 
 
+def with_costs(
+    contexts: Sequence[str] | None, users: str | None, *, pressure: bool, named: Sequence[str] = ()
+) -> list[str] | None:
+    """Return what `--users FILE`, which lends users, and `--pressure` make of those of `-c`.
+
+    Raises `UsageError` where `-c` alone lends users to `named` sets, whose rows have their own.
+
+    >>> with_costs(None, "votes.csv", pressure=True)
+    ['none', 'profile:5?users=votes.csv', 'pressure']
+    """
+    if users is None and named and "borrowed" in map(shows, contexts or ()):
+        raise UsageError(f"{named[0]}: rows have users of their own; --users FILE lends others")
+    if users is None and not pressure:
+        return None if contexts is None else [*contexts]
+    listed = [NOTHING, *(contexts or ["profile:5"] * bool(users)), *["pressure"] * pressure]
+    lent = [users is not None and shows(text) == "user" for text in listed]
+    both = zip(listed, lent, strict=True)
+    return [str(context_spec(t).having(users=users)) if lends else t for t, lends in both]
+
+
 def refuse_other_draws(contexts: Iterable[str]) -> None:
     """Raise `UsageError` for two contexts of strangers that differ in draws alone."""
     first: dict[str, str] = {}
@@ -261,6 +327,8 @@ def usual_name(context: str) -> str:
     'stranger:5'
     """
     spec = _read(context)
+    if spec is not None and "users" in spec.options:
+        return str(spec.having(users=PurePath(spec.options["users"]).name))
     if spec is None or spec.before or spec.kind != "profile" or shows(context) != "stranger":
         return context
     return str(spec.model_copy(update={"kind": "stranger"}).having(of=None))

@@ -42,6 +42,8 @@ class UserKeys(NamedTuple):
 
 UserKeysFn = Callable[[Question, int], UserKeys]
 """From a row and the number of a draw to the keys in its slate."""
+Lend = Callable[[ContextInput, Question], ContextInput]
+"""From what a context is given to what it is given instead: `lend`, where a context has it."""
 ChosenBefore = Callable[[Question], tuple[Choice, ...]]
 """From a row to what its user had chosen before it, oldest first."""
 
@@ -90,6 +92,7 @@ class ContextRows(Lazy[ContextRow]):
         self._chosen_before = chosen_before
         text_draws: int = getattr(context, "draws", 1)
         self.draws = text_draws * state_draws
+        self._lend: Lend | None = getattr(context, "lend", None)
         # Where nothing is shown nobody need be gathered.
         self._pools = {} if context.empty else live.pools_of(dataset, seed)
         self._chosen = np.full(len(self.questions), -1, dtype=np.int8)
@@ -108,9 +111,13 @@ class ContextRows(Lazy[ContextRow]):
 
     def _row(self, position: int) -> ContextRow:
         question, draw = self.questions[position // self.draws], position % self.draws
-        chosen = self.context.shown(*self._input(question, draw // self.state_draws))
+        given = self._input(question, draw // self.state_draws)
+        chosen = self.context.shown(*given)
         self.parts[position], self.own_words[position] = len(chosen.parts), chosen.own_words
         self.leaks_dropped[position] = chosen.leaks_dropped
+        if self._lend is not None and "posts" in getattr(self.context, "needs", ()):
+            wrote = given.pool.users.get(given.user.id, given.user).posts
+            self.leaks_dropped[position] += len(wrote) - len(given.user.posts)
         self.shortfall_words[position] = chosen.shortfall_words
         self.search_unmatched[position] = chosen.search_unmatched
         keys = self.user_keys(question, draw % self.state_draws)
@@ -189,7 +196,14 @@ class ContextRows(Lazy[ContextRow]):
             if self._chosen_before is not None:
                 told |= {"choices": self._chosen_before(question)}
             user = user.model_copy(update=told)
-        return ContextInput(question.view, user, pool.at(question.id, user.id, draw), gold)
+        row = ContextInput(question.view, user, pool.at(question.id, user.id, draw), gold)
+        return row if self._lend is None else self._lend(row, question)
+
+    def user_of(self, row: int) -> str:
+        """Return whose part a row is shown; the mirror rows of a couple are of their own users."""
+        question = self.questions[row // self.draws]
+        own = self._lend is None or getattr(question, "mirror_of", None)
+        return question.user_id if own else self._input(question, 0).user.id
 
     def of_pairs(self, pairs: Sequence[int]) -> SampledRows:
         """Return some pairs' rows, every draw of each."""
@@ -287,7 +301,7 @@ def make_rows(
     """
     if not context.empty:
         live.refuse(context)
-        if not live.users:
+        if not live.users and not hasattr(context, "lend"):
             _refuse_without_text(dataset, context)
     return ContextRows(dataset, context, seed, user_keys, state_draws, live, chosen_before)
 

@@ -86,7 +86,7 @@ def row_of(
         content_hash=pair.content,
         question_hash=VerdictRow.hash_of(pair.key),
         response_hashes=(VerdictRow.hash_of(pair.chosen), VerdictRow.hash_of(pair.rejected)),
-        user=pair.user_id,
+        user=job.rows.user_of(first),
         subset=pair.subset,
         mirror_of=job.pairs.pairs[mirror].id if mirror >= 0 else None,
         chosen_first=position == 0,
@@ -96,6 +96,7 @@ def row_of(
         traits=pair.traits,
         date=pair.date,
         ratings=_rated(pair, position, scores),
+        alike=pair.alike,
         **dict(verdict),
     )
 

@@ -24,6 +24,7 @@ from palate.metrics.estimates import (
     equivalence,
     equivalence_power,
     minimum_detectable_effect,
+    non_inferiority,
     share_of,
 )
 from palate.metrics.forecasts import ForecastShare, Skill, forecast_shares

@@ -6,4 +6,4 @@ from palate.reports.names import context_name
 from palate.reports.numbers import most_common, seconds
 from palate.reports.screen import screens
 from palate.reports.table import Form, Table, render, stacked
-from palate.reports.user_tables import group_tables, kind_tables, rating_tables
+from palate.reports.user_tables import cost_tables, group_tables, kind_tables, rating_tables

@@ -7,7 +7,7 @@ from typing import Literal
 
 from palate.comparison import Comparison, ComparisonGroup, Grid, RankedRun
 from palate.comparison.redraws import is_noise
-from palate.contexts import NOTHING
+from palate.contexts import NOTHING, shows
 from palate.reports.names import ShortNames, context_name, legend, short_names, size_name
 from palate.reports.numbers import (
     NONE,
@@ -20,7 +20,7 @@ from palate.reports.numbers import (
     without_interval,
 )
 from palate.reports.table import GAP, WIDTH, Table, breaks_between
-from palate.reports.user_tables import group_tables, kind_tables, rating_tables
+from palate.reports.user_tables import cost_tables, group_tables, kind_tables, rating_tables
 from palate.reports.verdict import alarm_lines, alarms_of, measured, not_measured, precisions
 from palate.runs import Gain, MemberReport, Run, Summary, Test
 
@@ -41,6 +41,7 @@ def grid_tables(grid: Grid, *, times: bool = True) -> list[Table]:
         *kind_tables(grid.kinds),
         *group_tables(grid.groups),
         *rating_tables(grid.ratings),
+        *cost_tables(grid.costs),
     ]
 
 
@@ -151,7 +152,7 @@ def _notes(runs: Sequence[Run], gains: Sequence[Gain], names: ShortNames) -> Ite
             "A personal model's gain over nothing is over the prior, the state of an unknown user; "
             "its identity gain is over a stranger's state, under the same context."
         )
-    if any(s.oracle for s in summaries):
+    if any(s.oracle and shows(s.context) != "pressure" for s in summaries):
         yield "†oracle: shown the gold rubric; an upper bound, never ranked."
     smallest = (s.minimum_detectable_effect for s in summaries)
     if effects := [effect for effect in smallest if effect is not None]:

@@ -54,6 +54,15 @@ def plain(value: float | None, *, signed: bool = False) -> Number:
     return Number(text.replace("-", "−"), value)
 
 
+def many(n: int, noun: str) -> str:
+    """Return a number of things.
+
+    >>> many(1, "row"), many(1200, "row")
+    ('1 row', '1,200 rows')
+    """
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
 def with_interval(
     value: float | None, low: float | None, high: float | None, *, signed: bool = False
 ) -> Number:

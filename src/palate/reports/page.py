@@ -17,6 +17,7 @@ from typing import ClassVar
 from markupsafe import Markup
 
 from palate.benchmarks import LoadOptions
+from palate.comparison import costs_of
 from palate.errors import UsageError, writing
 from palate.files import write_whole
 from palate.html import colours
@@ -29,6 +30,7 @@ from palate.reports.page_scorers import limits, pictures, ranking, scorers
 from palate.reports.page_users import subsets, trust, users
 from palate.reports.parts import Fixed, Picture, Section, inline, look, save_drawing
 from palate.reports.table import Table, account_table, filled
+from palate.reports.user_tables import cost_tables
 from palate.reports.verdict import doubts, verdict
 from palate.runs import Manifest, ResultSource
 from palate.scorers import GROUP
@@ -321,6 +323,11 @@ SECTIONS: tuple[Maker, ...] = (
     _of_each("scorers", "Scorers", scorers, "Does a scorer know whom it is judging for?"),
     _of_each("picture", "What is shown, and what it is worth", pictures),
     example,
+    _of_each(
+        "costs",
+        "What it costs",
+        lambda of, names, _: map(names.table, cost_tables(costs_of(of.runs))),
+    ),
     _of_each("users", "Who is served badly", users),
     _of_each("subsets", "Subsets", subsets),
     _of_each(

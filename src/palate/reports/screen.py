@@ -9,6 +9,7 @@ from pathlib import Path
 from rich.cells import cell_len
 
 from palate.comparison import Finding, Grid, findings_of, oracle_runs
+from palate.contexts import shows
 from palate.records.arguments import grouped
 from palate.reports.aligned import Axis, Column, aligned, folded, wrapped
 from palate.reports.ceilings import blind_ceiling
@@ -130,7 +131,7 @@ def screens(grid: Grid, root: Path | None = None, *, hint: bool = False) -> list
 def _screen(
     here: Sequence[Run], findings: Sequence[Finding], oracles: Sequence[Run], step: str
 ) -> Screen:
-    first = findings[0].run if findings else oracles[0]
+    first = findings[0].run if findings else here[0]
     names = fitting(short_names(run.summary.scorer for run in here), LONGEST_NAME)
     contexts = fitting({f.context: context_name(f.context) for f in findings}, LONGEST_NAME)
     kind = "identity" if any(f.identity for f in findings) else "gain"
@@ -152,7 +153,7 @@ def _screen(
         *_notes(here, names),
         *legend({spec: name for spec, name in names.items() if spec in shown}),
         *legend({spec: name for spec, name in contexts.items() if name != context_name(spec)}),
-        *blind_ceiling(first.verdicts.ceilings),
+        *(() if first.agreed else blind_ceiling(first.verdicts.ceilings)),
         *[step] * bool(step),
     ]
     title, closing = _title(first), [text for text in sentences if text]
@@ -248,7 +249,7 @@ def _notes(runs: Sequence[Run], names: Mapping[str, str]) -> Iterator[str]:
     bounds = [
         f"{names[s.scorer]} {plain(s.accuracy.value)} ({context_name(s.context)})"
         for s in summaries
-        if s.oracle and not is_baseline(s.scorer)
+        if s.oracle and shows(s.context) != "pressure" and not is_baseline(s.scorer)
     ]
     if bounds:
         yield f"Upper bound, shown gold: {', '.join(bounds)}."

@@ -1,4 +1,4 @@
-"""Users as tables: accuracy by subgroup, users harmed, scores against their ratings."""
+"""Users as tables: accuracy by subgroup, users harmed, their ratings, what they cost."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import partial
 
 from palate.comparison import IdentityParts
 from palate.records.arguments import grouped
-from palate.reports.names import ShortNames, legend, short_names
+from palate.reports.names import ShortNames, context_name, legend, short_names
 from palate.reports.numbers import (
     NONE,
     count,
@@ -19,7 +19,7 @@ from palate.reports.numbers import (
     without_interval,
 )
 from palate.reports.table import Table, breaks_between
-from palate.runs import RatingReport, SubgroupGap, SubgroupReport
+from palate.runs import Cost, RatingReport, SubgroupGap, SubgroupReport
 
 MOST_USERS = 50
 """A screen lists so many."""
@@ -237,3 +237,34 @@ def _ratings_left_out(found: Sequence[RatingReport], short: ShortNames) -> Itera
         )
         if reasons:
             yield f"{short.place(report)}: {'; '.join(reasons)}."
+
+
+COST_WORDS = (
+    "tax: accuracy shown nothing − accuracy, on the same rows. costs: its 95 % interval is above "
+    "0. harmless: it is below {:g} (p < 0.05, one-sided). costs less: both. needed: rows that show "
+    "a tax of 0 harmless 8 times of 10."
+)
+
+
+def cost_tables(costs: Sequence[Cost]) -> list[Table]:
+    """Return a table per benchmark and context."""
+    some = grouped(costs, lambda cost: (cost.benchmark, context_name(cost.context)))
+    return [_cost_table(f"{name}: what {shown} costs", of) for (name, shown), of in some.items()]
+
+
+def _cost_table(title: str, costs: Sequence[Cost]) -> Table:
+    short, notes = short_names(cost.scorer for cost in costs), [COST_WORDS.format(costs[0].margin)]
+    columns: dict[str, Callable[[Cost], str]] = {
+        "scorer": lambda cost: short[cost.scorer],
+        "rows": lambda cost: count(cost.tax.n),
+        "nothing": lambda cost: plain(cost.nothing),
+        "accuracy [95 %]": lambda cost: figure(cost.shown),
+        "tax [95 %]": lambda cost: figure(cost.tax, signed=True),
+        "finding": lambda cost: cost.finding,
+        "needed": lambda cost: count(cost.n_needed) if cost.n_needed else NONE,
+    }
+    if costs[0].follows:
+        columns["follows [95 %]"] = lambda cost: figure(cost.follows)
+        notes.append("follows: of rows right when shown nothing, the share wrong now, ties half.")
+    notes += without_interval((short[cost.scorer], cost.tax.note) for cost in costs)
+    return Table.of(title, costs, columns, [*notes, *legend(short)])

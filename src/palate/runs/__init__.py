@@ -30,6 +30,7 @@ from palate.runs.result import (
 from palate.runs.row import RatedPair, TextHash, VerdictRow
 from palate.runs.run import Run, load_runs, noise_of
 from palate.runs.summary import (
+    Cost,
     Gain,
     MemberReport,
     Members,

@@ -58,6 +58,11 @@ class Run(Result):
         return tuple(read_manifest(self.folder).identity.get("fingerprints", ()))
 
     @property
+    def agreed(self) -> bool:
+        """True of a run of `--agreed only` that lies on disk, as its manifest says."""
+        return self.folder is not None and "agreed" in read_manifest(self.folder).identity
+
+    @property
     def accuracy(self) -> float | None:
         """The headline figure."""
         return self.summary.accuracy.value

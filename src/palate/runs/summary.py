@@ -281,6 +281,29 @@ class SubgroupReport(Record):
     note: str | None = None
 
 
+class Cost(Record):
+    """What a context costs a scorer where nothing is personal, over rows scored both ways."""
+
+    benchmark: str
+    scorer: str
+    context: str
+    nothing: float | None
+    """Accuracy shown nothing."""
+    shown: ReportedEstimate
+    """Accuracy under the context."""
+    tax: ReportedEstimate
+    """nothing − shown."""
+    margin: float
+    finding: str
+    """`harmless`, `costs`, `costs less` (above 0 and below the margin) or `not shown`."""
+    p: float | None
+    """Of the one-sided test that the tax is below the margin."""
+    n_needed: int | None
+    """Where it is not shown: rows that show a tax of 0 to be harmless 8 times of 10."""
+    follows: ReportedEstimate | None = None
+    """Of rows that were right shown nothing, the share that is wrong under pressure, ties half."""
+
+
 class RatingBaseline(Record):
     """A prediction of ratings that reads no response, and how much lower the scorer's error is."""
 

@@ -7,6 +7,7 @@ from itertools import combinations
 from pathlib import Path
 
 from palate.benchmarks import Dataset
+from palate.contexts import NOTHING, shows
 from palate.errors import RunError, first_line
 from palate.evaluation import BoundScorer, Work, row_of
 from palate.records import Judgement, Outcome, Scores, Settings, Verdict, margin_of, problem_of
@@ -68,11 +69,12 @@ def by_numbers(protocol: str) -> Check:
     return check
 
 
-def by_data(pairs: Dataset, seed: int) -> Check:
+def by_data(pairs: Dataset, seed: int, context: str) -> Check:
     """Check that a row says what the data say of the pair in its place."""
     names = [pair.id for pair in pairs.pairs]
-    # What a row says of its pair is the same whatever scores it.
-    job = BoundScorer.of("longest", pairs, "none", Work.of(settings=Settings(seed=seed)))
+    # What a row says of its pair is the same whatever scores it, and is shown of its own user.
+    context = context if shows(context) == "borrowed" else NOTHING
+    job = BoundScorer.of("longest", pairs, context, Work.of(settings=Settings(seed=seed)))
 
     def check(place: int, row: VerdictRow) -> str | None:
         if place >= len(names) or row.id != names[place]:

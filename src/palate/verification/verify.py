@@ -108,7 +108,7 @@ def _read_rows(
     if pairs is None:
         unseen.append("the data (-b)")
     else:
-        checks.append(by_data(pairs, identity["seed"]))
+        checks.append(by_data(pairs, identity["seed"], identity["context"]))
     there = (folder / JOURNAL).is_file()
     check = by_journal(folder / JOURNAL, manifest) if there else None
     if check is None:
@@ -260,6 +260,7 @@ OPTIONS = {
     "order": "--order-as-in-file",
     "revision": "--revision",
     "mirrors": "--mirrors",
+    "agreed": "--agreed",
     "seed": "--runs-seed",
 }
 """Fields of an identity that say which rows were read and how, by the option that asks for it."""
