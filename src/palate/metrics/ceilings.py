@@ -1,32 +1,9 @@
 """Ceilings of accuracy, without the user and with, from votes of several users on the same pairs.
 
-Of a pair, p is the share of people who would choose its first response; of a user on it, q is how
-often that user would. With t = |2p - 1|, a = |2q - 1|, and every row of weight 1 as in accuracy:
-
-```
-B = ½ + ½ E t,   P = ½ + ½ E a,   taste is worth P - B,   captured = (accuracy - B)/(P - B)
-```
-
-n votes x = ±1 of different users tell E t^2k for 2k ≤ n, and no more: the mean over pairs of
-e_2k(x)/C(n, 2k), e the elementary symmetric polynomial. Repeats tell E a² alike. So each ceiling is
-an interval, the least and the largest value over all laws with such moments:
-
-```
-min, max  Σ_s w_s E_s t   over laws on a grid of 101 values; s: 2 or 3, 4 or 5, 6 and more votes
-subject to  the moments lie in their region,   E (a - c)₊ ≥ E (t - c)₊ for every c
-```
-
-The last line says that p is the mean of q over users (Strassen 1965). Pairs of few and of many
-votes share no law. The region is a box m + R z of 95 % in all, |z_i| ≤ t(1 - α_i/2, df), Σ α_i =
-0.05, R R' = V. Its first axes are the polynomial nearest to t, E a² and the accuracy, which have
-four fifths of the 0.05. With V_user, V_item and V_cell of `clusters` as matrices,
-
-```
-V = V_item + (D (V_user - V_cell) D)₊ + Σ_v v v',   v = 2/n (s^k - m_k),  D 0.75/U (s^k - m_k)
-```
-
-D has how many users' votes a moment multiplies; ( )₊ leaves out what is below 0; and pairs and
-users that nobody saw, v of s = 0, ½ and 1, keep V above 0 where all votes are alike.
+B = ½ + ½ E t without, P = ½ + ½ E a with. Of a pair, p is the share of people who would choose its
+first response, and t = |2p - 1|; of a user on it, q is how often that user would, and a = |2q - 1|.
+The programme over laws of t and a, and the box m + R z of their moments:
+`docs/statistics.md#ceilings`.
 """
 
 from __future__ import annotations
@@ -136,18 +113,15 @@ def ceilings(
     effective, unit = cells.clusters.effective(weights)
     users = effective_number(cells.clusters.users, weights)
     if users < LEAST_USERS or effective <= 2:
-        few = f"{users:.1f} effective users", f"{LEAST_USERS} or more"
-        few = few if users < LEAST_USERS else (f"{effective:.1f} effective {unit}", "more than 2")
-        return replace(bare, note="no interval: {}, and {} are needed".format(*few))
+        few = f"{effective:.1f} effective {unit}, and more than 2"
+        if users < LEAST_USERS:
+            few = f"{users:.1f} effective users, and {LEAST_USERS} or more"
+        return replace(bare, note=f"no interval: {few} are needed")
 
     def laws_of(some: Sequence[_Moment]) -> tuple[_Laws, float]:
         region = _region(some, cells.clusters, weights, users)
-        fits = (
-            (laws, wider)
-            for wider in WIDER
-            if None not in (laws := _Laws(some, region * wider)).ends("unit")
-        )
-        return next(fits)
+        boxes = ((_Laws(some, region * wider), wider) for wider in WIDER)
+        return next(fit for fit in boxes if None not in fit[0].ends("unit"))
 
     laws, wider = laws_of(votes_alone)
     strange = f"the counts fit no chances within their region, so it is {wider:g} times as wide"
@@ -212,18 +186,13 @@ def _moments(votes: Clusters, right: FloatArray | None) -> tuple[_Cells, list[_M
     moments: list[_Moment] = []
 
     def add(
-        kind: tuple[int, int, int],
-        values: FloatArray,
-        weights: Any,
-        mass: float = 1.0,
-        lead: float = 1.0,
+        kind: tuple[int, int, int], values: FloatArray, weights: Any, law: Any = (1.0, 1.0)
     ) -> None:
         there = weights > 0
         if there.any():
             n_units = int(there.sum()) if kind[0] == PERSONAL else np.unique(pairs[there]).size
-            values = np.where(there, values, 0.0)
-            shares = weights / weights.sum()
-            moments.append(_Moment(*kind, n_units, mass, lead, values, shares))
+            of = np.where(there, values, 0.0), weights / weights.sum()
+            moments.append(_Moment(*kind, n_units, *law, *of))
 
     # How many moments are used: of a class with few pairs one fewer.
     classes = np.minimum(voters // 2, POWERS)
@@ -236,7 +205,7 @@ def _moments(votes: Clusters, right: FloatArray | None) -> tuple[_Cells, list[_M
         mass = float(here.sum()) / total
         nearest = np.linalg.lstsq(GRID[:, None] ** (2 * np.arange(most + 1)), GRID, rcond=None)[0]
         for k in range(1, most + 1):
-            add((group, k, 2 * k), agreements[k - 1], here, mass, mass * nearest[k])
+            add((group, k, 2 * k), agreements[k - 1], here, (mass, mass * nearest[k]))
     again = np.maximum(n, 2)
     add((PERSONAL, 1, 1), ((means * n) ** 2 - n) / (again * (again - 1)), n * (n > 1))
     if right is not None:
@@ -265,9 +234,8 @@ def _region(
     moments: Sequence[_Moment], clusters: Clusters, weights: FloatArray, users: float
 ) -> FloatArray:
     """Return R, each column times the radius of its axis."""
-    columns_of = [np.array(each) for each in zip(*moments, strict=True)]
+    columns_of = [np.array(each).T for each in zip(*moments, strict=True)]
     groups, powers, degrees, n, masses, leads, values, shares = columns_of
-    values, shares = values.T, shares.T
     means = (shares * values).sum(axis=0)
     moved = shares * (values - means)
 
@@ -294,9 +262,8 @@ def _region(
     df = [clusters.effective(shares[:, once] @ masses[once])[0] - 1 for _, once in each]
     axes, _ = np.linalg.qr(np.hstack([root.T @ leading.T, np.eye(n.size)]))
     rest = n.size - len(df)
-    tails = np.repeat(
-        [(LEADING if rest else 1.0) / len(df), (1 - LEADING) / max(rest, 1)], [len(df), rest]
-    )
+    tail_of = (LEADING if rest else 1.0) / len(df), (1 - LEADING) / max(rest, 1)
+    tails = np.repeat(tail_of, [len(df), rest])
     return np.asarray(root @ axes * stdtrit([*df, *[df[0]] * rest], 1 - TAIL * tails))
 
 
@@ -323,13 +290,11 @@ class _Laws:
                 equal.append(self._row(law, -place, -mean))
             elif blind:
                 self.figures["gained"] = self._row(0.0, place, mean) - self.figures["blind"]
-        most = [
-            self._row(0.0, sign * one, -1.0) for one in np.eye(len(moments)) for sign in (1, -1)
-        ]
+        most = [self._row(0.0, one, -1.0) for one in np.kron(np.eye(self._places), [[1], [-1]])]
         if blind and PERSONAL in law_of:
             self.figures["taste"] = self.figures["personal"] - self.figures["blind"]
-            again = law_of[PERSONAL]
-            most += [self._row((1 - 2 * again) * np.maximum(GRID - c, 0.0)) for c in GRID[:-1:5]]
+            less = 1 - 2 * law_of[PERSONAL]  # p is the mean of q over users (Strassen 1965)
+            most += [self._row(less * np.maximum(GRID - c, 0.0)) for c in GRID[:-1:5]]
         self._equal, self._most = np.array(equal), np.array(most)
 
     def _row(self, law: Any = 0.0, place: Any = 0.0, unit: float = 0.0) -> FloatArray:

@@ -131,5 +131,4 @@ def _share(r: Skill, k: int, taken: FloatArray, z: FloatArray, clusters: Cluster
 
 def _picks(scores: FloatArray, k: int) -> FloatArray:
     """Return the chance of each sample to be the best of k; NaN for rows with fewer."""
-    ones = (np.broadcast_to(one, scores.shape) for one in np.eye(scores.shape[1]))
-    return np.stack([best_of(scores, one, [k])[:, 0] for one in ones], axis=1)
+    return np.hstack([best_of(scores, one + 0 * scores, [k]) for one in np.eye(scores.shape[1])])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 
 from palate.construction import AuditSummary
 from palate.metrics import Ceilings
@@ -14,7 +14,6 @@ from palate.reports.parts import Picture
 from palate.reports.plots import ceiling_lines
 from palate.reports.table import WIDTH, Table
 
-BLIND, PERSONAL, TASTE = "without the user, B", "with the user, P", "taste is worth, P − B"
 MIRRORED = "B is ½ by design, as a couple's users chose oppositely; P needs repeats beyond couples."
 UNSHARED = (
     "B is not identifiable: no pair has votes of two users. Let two or more people, better five, "
@@ -38,34 +37,32 @@ def ends(pair: OpenEnds | None) -> Number:
     """
     if pair is None:
         return NONE
-    low, high = (
-        unbounded if end is None else plain(end)
-        for end, unbounded in zip(pair, ("−∞", "∞"), strict=True)
-    )
+    low = "−∞" if pair[0] is None else plain(pair[0])
+    high = "∞" if pair[1] is None else plain(pair[1])
     return Number(low if low == high else f"{low} to {high}", pair[0], *pair)
 
 
 def ceiling_table(
-    title: str, best: Ceilings, scorers: Iterable[tuple[str, float | None, OpenEnds | None]]
+    title: str, best: Ceilings, scorers: Sequence[tuple[str, float | None, OpenEnds | None]]
 ) -> Table:
     """Return the ceilings, and each scorer's accuracy on the same rows and what it captures."""
     rows = [
-        [name, ends(value), NONE]
-        for name, value in ((BLIND, best.blind), (PERSONAL, best.personal), (TASTE, best.taste))
+        ["without the user, B", ends(best.blind), NONE],
+        ["with the user, P", ends(best.personal), NONE],
+        ["taste is worth, P − B", ends(best.taste), NONE],
+        *([name, plain(accuracy), ends(captured)] for name, accuracy, captured in scorers),
     ]
-    listed = list(scorers)
-    rows += [[name, plain(accuracy), ends(captured)] for name, accuracy, captured in listed]
-    notes = [*_notes(best), *[CAPTURED] * any(captured for _, _, captured in listed)]
+    notes = [*_notes(best), *[CAPTURED] * any(captured for *_, captured in scorers)]
     columns = ["", "accuracy [95 %]", "captured [95 %]"]
     return Table(title, columns, rows, notes, 1, width=WIDTH)
 
 
 def audited_ceilings(summary: AuditSummary) -> Table:
     """Return the same of an audit."""
-    scorers = (
+    scorers = [
         (f"{it.scorer}, {context_name(it.context)}", it.on_shared_pairs, it.captured)
         for it in summary.standings
-    )
+    ]
     return ceiling_table("how good anybody could be", summary.ceilings, scorers)
 
 
@@ -109,8 +106,6 @@ def ceiling_bar(benchmark: BenchmarkRuns, names: Names, number: int) -> Iterator
         "colour is light, the ceiling lies there (95 %). A dot is a scorer."
     )
     dots = [(name, accuracy) for name, accuracy, _ in scorers if accuracy is not None]
-    table, drawn = (
-        ceiling_table(title, best, scorers),
-        ceiling_lines(dots, best.blind, best.personal),
-    )
+    table = ceiling_table(title, best, scorers)
+    drawn = ceiling_lines(dots, best.blind, best.personal)
     yield Picture(f"ceilings-{number}", title, description, table, drawn)
