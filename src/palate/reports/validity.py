@@ -53,14 +53,15 @@ def tables(found: Validity) -> list[Table]:
             "metric": lambda one: one.metric,
             "n": lambda one: str(one.agreements[0].n),
             "τ [95 %]": lambda one: rank_correlation(one.agreements[0]),
-            "p / Holm": lambda one: _p(one.agreements[0].chance.p, one.p_holm[0]),
+            "p / Holm": lambda one: (
+                f"{p_value(one.agreements[0].chance.p)} / {p_value(one.p_holm[0])}"
+            ),
             "reliability": lambda one: _reliability(one.reliability),
             f"of {of.rated}": lambda one: _reliability(one.downstream_reliability),
             "noise ceiling": lambda one: plain(one.noise_ceiling),
         }
         tables.append(Table.of(f"predicting {what}", some, columns, notes, 2))
-        differences = [one for one in summary.differences if one.downstream == of]
-        if differences:
+        if differences := [one for one in summary.differences if one.downstream == of]:
             tables.append(difference_table(what, differences))
     return [*tables, forecast_table(summary.forecasts)] if summary.forecasts else tables
 
@@ -79,10 +80,6 @@ def forecast_table(scores: Sequence[ForecastScore]) -> Table:
         "blind / late": lambda one: f"{one.blind:,} / {one.late:,}",
     }
     return Table.of("forecasts and what came", scores, columns, [FORECAST_NOTE])
-
-
-def _p(raw: float | None, corrected: float | None) -> str:
-    return f"{p_value(raw)} / {p_value(corrected)}"
 
 
 def _common_rows(some: Sequence[Coefficients]) -> list[str]:
@@ -104,15 +101,11 @@ def _constant(some: Sequence[Coefficients]) -> list[str]:
 
 
 def _left_out(summary: ValiditySummary) -> Iterator[str]:
-    lacking = {
-        "no downstream result": summary.benchmark_only,
-        "no benchmark run": summary.downstream_only,
-    }
-    for lack, some in lacking.items():
-        if some:
-            yield f"Excluded ({lack}): {', '.join(map(' under '.join, some))}."
-    if summary.context_independent:
-        alike = ", ".join(summary.context_independent)
+    if some := summary.benchmark_only:
+        yield f"Excluded (no downstream result): {', '.join(map(' under '.join, some))}."
+    if some := summary.downstream_only:
+        yield f"Excluded (no benchmark run): {', '.join(map(' under '.join, some))}."
+    if alike := ", ".join(summary.context_independent):
         yield f"Counted once, since the context does not change their scores: {alike}."
 
 
@@ -157,7 +150,7 @@ def difference_table(what: str, differences: Sequence[Difference]) -> Table:
         "τ of the first": lambda one: plain(one.tau.first),
         "of the second": lambda one: plain(one.tau.second),
         "difference": lambda one: plain(one.tau.value, signed=True),
-        "p / Holm": lambda one: _p(one.tau.p, one.p_holm),
+        "p / Holm": lambda one: f"{p_value(one.tau.p)} / {p_value(one.p_holm)}",
     }
     title = f"which metric predicts {what} better (Kendall τ-b)"
     return Table.of(title, differences, columns, [COMPARED_NOTE], 2)
@@ -190,15 +183,12 @@ def validity_dots(ax: Any, names: Sequence[str], coefficients: Coefficients, qua
     annotated = len(names) > len(MARKERS)
     for k, (name, each) in enumerate(zip(names, coefficients.scorers, strict=True)):
         place = each.metric_value, each.downstream_value
-        style = {"marker": "o", "ms": 5} if annotated else {**line_style(k), "ms": 8}
-        named = {} if annotated else {"label": label(name, 26)}
-        ax.plot(
-            *place, **{**style, "color": BLUE if annotated else style["color"], "ls": ""}, **named
-        )
+        short = label(name, 26)
+        style = {**line_style(k), "ms": 8, "label": short}
         if annotated:
-            ax.annotate(
-                label(name, 26), place, fontsize=6, xytext=(3, 3), textcoords="offset points"
-            )
+            style = {"marker": "o", "ms": 5, "color": BLUE}
+            ax.annotate(short, place, fontsize=6, xytext=(3, 3), textcoords="offset points")
+        ax.plot(*place, **{**style, "ls": ""})
     of, tau = coefficients.downstream, coefficients.agreements[0]
     measure = label(f"{coefficients.metric} on {coefficients.benchmark}", 60)
     ax.set_xlabel(f"{measure}\nτ = {rank_correlation(tau)}, n = {tau.n}")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from palate.errors import UsageError
 from palate.metrics import agreement_difference, rank_agreement, rank_power, reliability
 from palate.records import Progress
-from palate.records.arguments import checked, listed
+from palate.records.arguments import checked, grouped, listed
 from palate.runs import (
     Manifest,
     Result,
@@ -80,8 +81,7 @@ def validity(
     them; other kinds are passed over. A scorer here is a scorer under one context; both sides are
     matched by both specs. One whose margins are the same under a context as under `none` counts
     once, with the gains of 0 that it has there. Results on the same answers are joined, and their
-    forecasts held against them. The
-    result is kept beside the first of them, as `<benchmark of the
+    forecasts held against them. The result is kept beside the first of them, as `<benchmark of the
     answers>/validity/<policy>-<8 hex>`; under `root` where that is in memory; with None nowhere.
 
     Raises:
@@ -91,8 +91,7 @@ def validity(
         ComparisonError: for runs of other rows, one scorer twice, downstream results that bear
             a benchmark's name and are of other questions, or that another model's picks gave.
     """
-    unknown = [metric for metric in metrics if metric not in METRICS]
-    if unknown:
+    if unknown := [metric for metric in metrics if metric not in METRICS]:
         raise UsageError(f"validity: {unknown[0]}: expected one of {', '.join(METRICS)}")
     sources = listed(results)
     gathered = _gathered(sources)
@@ -157,9 +156,7 @@ def compare_coefficients(
 ) -> ValiditySummary:
     """Return all coefficients of runs and downstream results, and their differences."""
     runs = same_model_runs(runs, downstream)
-    by_benchmark: dict[str, list[Run]] = {}
-    for run in runs:
-        by_benchmark.setdefault(run.summary.benchmark, []).append(run)
+    by_benchmark = grouped(runs, lambda run: run.summary.benchmark)
     for quality in downstream:
         refuse_other_questions(by_benchmark.get(quality.of.benchmark, ()), quality)
     sides = [
@@ -167,27 +164,28 @@ def compare_coefficients(
         for name, own in by_benchmark.items()
         for metric in metrics
     ]
-    able: list[list[MatchedMetric]] = []
-    few: dict[str, None] = {}
-    for quality in downstream:
-        matches = [found for side in sides if (found := match(side, quality)) is not None]
-        able.append([matched for matched in matches if len(matched.scorers) >= LEAST])
-        for matched in matches:
-            if (n := len(matched.scorers)) < LEAST:
-                few[f"{matched.metric} on {matched.benchmark}: {n} scorers"] = None
-    pairs = compared(able[0]) if able else []
-    total = sum(map(len, able)) + bool(pairs)
+    every = [
+        (k, matched, len(matched.scorers))
+        for k, quality in enumerate(downstream)
+        for side in sides
+        if (matched := match(side, quality)) is not None
+    ]
+    able = [(k, matched) for k, matched, n in every if n >= LEAST]
+    few = dict.fromkeys(
+        f"{m.metric} on {m.benchmark}: {n} scorers" for _, m, n in every if n < LEAST
+    )
+    pairs = compared([matched for k, matched in able if not k])
+    total = len(able) + bool(pairs)
     coefficients: list[Coefficients] = []
-    for matches in able:
-        of_measure = []
-        for matched in matches:
-            of_measure.append(_coefficients(matched, seed))
-            progress(len(coefficients) + len(of_measure), total)
-        coefficients += _corrected(of_measure)
+    for _, matched in able:
+        coefficients.append(_coefficients(matched, seed))
+        progress(len(coefficients), total)
+    tests = zip(*([it.chance.p for it in one.agreements] for one in coefficients), strict=True)
+    corrected = zip(*(holm_within([k for k, _ in able], p) for p in tests), strict=True)
     differences = differences_of(pairs, seed)
     if pairs:
         progress(total, total)
-    if not coefficients:
+    if not able:
         raise UsageError(
             f"validity: no metric has {LEAST} scorers with downstream results"
             + (f" ({'; '.join(few)})" if few else "")
@@ -197,7 +195,10 @@ def compare_coefficients(
     picked = {key for quality in downstream for key in quality.values}
     repeated = {name for side in sides for name in side.same}
     return ValiditySummary(
-        coefficients=tuple(coefficients),
+        coefficients=tuple(
+            of_metric.model_copy(update={"p_holm": p})
+            for of_metric, p in zip(coefficients, corrected, strict=True)
+        ),
         differences=differences,
         too_few=tuple(few),
         benchmark_only=tuple(sorted(ran - picked - repeated)),
@@ -209,9 +210,8 @@ def compare_coefficients(
 
 def _noisy(runs: Iterable[Run], picked: Collection[CellKey]) -> Iterator[NoisyRun]:
     for run in sorted(runs, key=lambda run: run.cell):
-        noise, (benchmark, scorer, context) = run.summary.noise, run.cell
-        if noise is not None and (scorer, context) in picked:
-            yield NoisyRun(benchmark=benchmark, scorer=scorer, context=context, noise=noise)
+        if run.summary.noise is not None and run.cell[1:] in picked:
+            yield NoisyRun(**{name: getattr(run.summary, name) for name in NoisyRun.model_fields})
 
 
 def _mend(evaluated: Collection[str], downstream: Collection[str]) -> str:
@@ -222,16 +222,6 @@ def _mend(evaluated: Collection[str], downstream: Collection[str]) -> str:
         f": palate evaluate ran on {', '.join(sorted(evaluated))} and not on {without[0]}; run "
         f"palate evaluate on {without[0]} with the scorers and contexts of the downstream results"
     )
-
-
-def _corrected(of_measure: Sequence[Coefficients]) -> list[Coefficients]:
-    families = zip(*(of_metric.agreements for of_metric in of_measure), strict=True)
-    corrected = [
-        holm_within([""] * len(family), [agreement.chance.p for agreement in family])
-        for family in families
-    ]
-    by_metric = zip(of_measure, zip(*corrected, strict=True), strict=True)
-    return [of_metric.model_copy(update={"p_holm": p}) for of_metric, p in by_metric]
 
 
 def _coefficients(matched: MatchedMetric, seed: int) -> Coefficients:
@@ -274,8 +264,7 @@ def compared(matches: Sequence[MatchedMetric]) -> list[tuple[MatchedMetric, Matc
             if (a.metric, b.metric) == (first, second) and len(_common(a, b)) >= LEAST
         ]
         # Stable: of several the order of the runs decides.
-        sides.sort(key=lambda pair: pair[0].benchmark != pair[1].benchmark)
-        pairs += sides[:1]
+        pairs += sorted(sides, key=lambda pair: pair[0].benchmark != pair[1].benchmark)[:1]
     return pairs
 
 
@@ -288,14 +277,9 @@ def differences_of(
         common = _common(first, second)
         quality = first.downstream.table(common)
         figures = [side.figures for side in (first.table, second.table, quality)]
-        difference = Difference(
-            first=(first.benchmark, first.metric),
-            second=(second.benchmark, second.metric),
-            downstream=first.downstream.of,
-            n=len(common),
-            tau=agreement_difference(*([f[key] for key in common] for f in figures), seed=seed),
-        )
-        differences.append(difference)
+        tau = agreement_difference(*([f[key] for key in common] for f in figures), seed=seed)
+        sides: dict[str, Any] = {"first": first[:2], "second": second[:2], "n": len(common)}
+        differences.append(Difference(**sides, downstream=first.downstream.of, tau=tau))
     return tuple(with_holm(differences, [difference.tau.p for difference in differences]))
 
 
@@ -330,12 +314,12 @@ def scored_forecasts(
     told = {k: it for k, it in told.items() if came.get(k) is not None and it[1].value is not None}
     moved = [key for key, it in told.items() if key not in side.constant or it[1].attainable]
     early = [key for key in moved if told[key][2]]
-    figures = np.array([(told[k][1].value, told[k][0], came[k]) for k in early], dtype=float)
-    value, accuracy, real = figures.reshape(-1, 3).T
-    ends = np.array([(told[k][1].low, told[k][1].high) for k in early], dtype=float).reshape(-1, 2)
-    known = ~np.isnan(ends).any(axis=1)
-    within = (ends[known, 0] <= real[known]) & (real[known] <= ends[known, 1])
-    ranked = ~np.isnan(accuracy)
+    shares = [
+        (it.value, it.low, it.high, told[k][0], came[k]) for k in early for it in [told[k][1]]
+    ]
+    value, low, high, accuracy, real = np.array(shares, dtype=float).reshape(-1, 5).T
+    known, ranked = ~np.isnan(low + high), ~np.isnan(accuracy)
+    within = (low <= real) & (real <= high)
     columns = value[ranked], accuracy[ranked], real[ranked]
     if told:
         yield ForecastScore(
@@ -348,6 +332,6 @@ def scored_forecasts(
             late=len(moved) - len(early),
             mean_error=float(np.abs(value - real).mean()) if early else None,
             error_of_zero=float(np.abs(real).mean()) if early else None,
-            cover=float(within.mean()) if known.any() else None,
+            cover=float(within[known].mean()) if known.any() else None,
             tau=agreement_difference(*columns, seed=seed) if ranked.sum() >= LEAST else None,
         )

@@ -15,7 +15,7 @@ from palate.errors import ComparisonError
 from palate.metrics import Clusters
 from palate.metrics.estimates import ROUNDING
 from palate.metrics.means import Units
-from palate.runs import SUMMARY, Run, Verdicts
+from palate.runs import SUMMARY, Run
 from palate.uses import CellKey, Downstream, DownstreamQuality, Origin, ScorerTable
 from palate.uses.units import Doubles
 
@@ -57,7 +57,7 @@ def benchmark_units(runs: Sequence[Run], metric: str) -> dict[CellKey, UnitValue
         other = mine.setdefault(run.cell[1:], run)
         if other is not run:
             raise ComparisonError(
-                f"validity: {_named(run.cell[1:])} is there twice, "
+                f"validity: {' under '.join(run.cell[1:])} is there twice, "
                 f"with other settings: {run_name(other)} and {run_name(run)}; name one of the two"
             )
     for run in mine.values():
@@ -68,12 +68,8 @@ def benchmark_units(runs: Sequence[Run], metric: str) -> dict[CellKey, UnitValue
                 f"{run_name(first)} ({len(run.verdicts):,} and {len(first.verdicts):,} rows); "
                 "name runs of the same rows"
             )
-    by_scorer = ((key, _units(run, metric, mine, key)) for key, run in mine.items())
-    return {
-        key: units
-        for key, units in by_scorer
-        if units is not None and not np.isnan(units.values).all()
-    }
+    by_scorer = ((key, _units(run, metric, mine)) for key, run in mine.items())
+    return {key: units for key, units in by_scorer if units is not None and units.n}
 
 
 def common_units(units: Mapping[CellKey, UnitValues], metric: str) -> ScorerTable:
@@ -87,19 +83,15 @@ def common_units(units: Mapping[CellKey, UnitValues], metric: str) -> ScorerTabl
         fewest = min(units, key=lambda name: units[name].n)
         raise ComparisonError(
             f"validity: no row has {metric} of every scorer; leave out the scorer with the most "
-            f"unscored rows first ({_named(fewest)})"
+            f"unscored rows first ({' under '.join(fewest)})"
         )
     clusters = next(iter(units.values())).clusters
     return ScorerTable(tuple(units), values[shared], clusters.take(shared))
 
 
-def _named(name: CellKey) -> str:
-    return f"{name[0]} under {name[1]}"
-
-
 def run_name(run: Run) -> str:
     """Return where a run lies, or of what it is where it is in memory alone."""
-    return str(run.folder or f"{_named(run.cell[1:])} on {run.summary.benchmark}")
+    return str(run.folder or f"{' under '.join(run.cell[1:])} on {run.summary.benchmark}")
 
 
 def same_as_none(runs: Sequence[Run]) -> dict[CellKey, CellKey]:
@@ -123,41 +115,32 @@ def same_as_none(runs: Sequence[Run]) -> dict[CellKey, CellKey]:
     return same
 
 
-def _units(run: Run, metric: str, runs: Mapping[CellKey, Run], name: CellKey) -> UnitValues | None:
-    verdicts, units = run.verdicts, _units_of(run.verdicts)
-    if metric == "accuracy":
-        return None if verdicts.mirrored else UnitValues(verdicts.values, units.clusters)
-    if metric in ("mirrored accuracy", "concordance"):
-        if not verdicts.mirrored:
+def _units(run: Run, metric: str, runs: Mapping[CellKey, Run]) -> UnitValues | None:
+    verdicts, units = run.verdicts, Units((np.arange(len(run.verdicts)),), run.verdicts.clusters)
+    if verdicts.mirrored:
+        units = Units(tuple(verdicts.couples.T), verdicts.couple_clusters)
+    if metric not in ("gain", "identity gain"):
+        if verdicts.mirrored == (metric == "accuracy"):
             return None
-        a, b = verdicts.couples.T
         values = units.values(verdicts.values)
         if metric == "concordance":
+            a, b = units.rows
             values = metrics.concordance_values(verdicts.margins[a], -verdicts.margins[b])
-            stated = run.summary.concordance.value if run.summary.concordance is not None else None
+            stated = run.summary.concordance.value if run.summary.concordance else None
             # A scorer that keeps users' states was scaled by user; the run does not say by what.
             if stated is None or not np.isclose(np.nanmean(values), stated, atol=1e-6):
                 return None
         return UnitValues(values, units.clusters)
-    other = _partner(metric, runs, name)
+    other = _partner(metric, runs, *run.cell[1:])
     if other is None:
         return None
     if not verdicts.same_rows(other.verdicts):
-        raise ComparisonError(f"validity: the runs of {name[0]} are of different rows")
+        raise ComparisonError(f"validity: the runs of {run.cell[1]} are of different rows")
     gains = np.where(verdicts.own_words > 0, verdicts.values - other.verdicts.values, np.nan)
     return UnitValues(units.values(gains), units.clusters)
 
 
-def _units_of(verdicts: Verdicts) -> Units:
-    """Return the rows of a run; of mirrored ones, the couples."""
-    if verdicts.mirrored:
-        a, b = verdicts.couples.T
-        return Units((a, b), verdicts.couple_clusters)
-    return Units((np.arange(len(verdicts)),), verdicts.clusters)
-
-
-def _partner(metric: str, runs: Mapping[CellKey, Run], name: CellKey) -> Run | None:
-    scorer, context = name
+def _partner(metric: str, runs: Mapping[CellKey, Run], scorer: str, context: str) -> Run | None:
     if context == NOTHING:
         return None
     if metric == "gain":
@@ -217,8 +200,7 @@ def match(side: MetricColumn, downstream: Downstream) -> MatchedMetric | None:
     known = dict(side.units)
     for again, first in side.same.items():
         if first in downstream.values and again in known:
-            known.setdefault(first, known[again])
-            del known[again]
+            known.setdefault(first, known.pop(again))
     both = {key: own for key, own in known.items() if key in downstream.values}
     if not both:
         return None
@@ -283,8 +265,7 @@ def _another(run: Run, downstream: Sequence[Downstream]) -> Origin | None:
     """
     models, prints = set(run.summary.models), run.fingerprints
     for quality in downstream:
-        origin = quality.origins.get(run.cell[1:])
-        if origin is None:
+        if (origin := quality.origins.get(run.cell[1:])) is None:
             continue
         if prints and origin.fingerprints and run.summary.benchmark == quality.of.benchmark:
             differ = prints != origin.fingerprints
@@ -319,11 +300,10 @@ def joined(results: Sequence[Downstream]) -> list[Downstream]:
                 f"{result.of.policy}, since some have no score; name one of them, or run "
                 f"{result.kind} with all scorers"
             )
-        for scorer, context in first.values.keys() & result.values.keys():
-            apart = first.values[scorer, context] - result.values[scorer, context]
-            if bool(np.any(np.abs(apart) > ROUNDING)):
+        for key in first.values.keys() & result.values.keys():
+            if np.any(np.abs(first.values[key] - result.values[key]) > ROUNDING):
                 raise ComparisonError(
-                    f"validity: {scorer} under {context} picks otherwise in {first_folder} than "
+                    f"validity: {' under '.join(key)} picks otherwise in {first_folder} than "
                     f"in {other}; name one of them"
                 )
         by[result.of, result.samples] = replace(

@@ -135,16 +135,10 @@ class Validity(Result):
     def lines(self) -> Iterator[str]:
         """Yield, per coefficient and scorer, both values as one line of JSON."""
         for coefficient in self.summary.coefficients:
-            of = coefficient.downstream
+            named = coefficient.model_dump(include={"benchmark", "metric"})
+            named |= coefficient.downstream.model_dump(include={"policy", "quality", "k"})
             for scorer in coefficient.scorers:
-                yield ValidityRow(
-                    benchmark=coefficient.benchmark,
-                    metric=coefficient.metric,
-                    policy=of.policy,
-                    quality=of.quality,
-                    k=of.k,
-                    **scorer.model_dump(),
-                ).model_dump_json()
+                yield ValidityRow(**named, **scorer.model_dump()).model_dump_json()
 
     @classmethod
     def read(cls, folder: Path) -> Self:
