@@ -25,6 +25,7 @@ from palate.validity import METRICS
 from palate.validity import validity as measure_validity
 
 POLICY_CONTEXT = option("none", "What the policy is shown of the user.")
+ANSWERED_BY = "Who answers: hub, ./folder, pypi:PACKAGE or api:…"
 CONTRAST = option(False, "Also quality less the mirrored user's.")
 QUALITIES = option(..., "Measure of quality; may be repeated.", "-q", "--quality")
 
@@ -42,9 +43,7 @@ class QualityOptions:
 class SampleOptions:
     """Whose answers there are, and how many."""
 
-    policy: str | None = option(
-        None, "Who answers: hub, ./folder, pypi:PACKAGE or api:…", "-p", "--policy"
-    )
+    policy: str | None = option(None, ANSWERED_BY, "-p", "--policy")
     samples: Path | None = option(None, 'Answers that exist: lines {"id": …, "samples": […]}.')
     n: int | None = option(None, "Answers to a question; default 16.", "-n")
     policy_context: str = POLICY_CONTEXT
@@ -52,10 +51,9 @@ class SampleOptions:
     def source(self) -> str | Path:
         """Return the policy, or the file; raises `UsageError` unless it is one of the two."""
         given = self.policy if self.samples is None else self.samples
-        if given is None or (self.policy is not None and self.samples is not None):
-            raise UsageError(
-                "best-of-n: name a policy (-p), or a file of --samples; one of the two"
-            )
+        if given is None or None not in (self.policy, self.samples):
+            why = "name a policy (-p), or a file of --samples; one of the two"
+            raise UsageError(f"best-of-n: {why}")
         if self.samples is not None and self.policy_context != "none":
             raise UsageError(
                 f"--policy-context {self.policy_context}: the answers of --samples are there "
@@ -90,9 +88,7 @@ def best_of(
 
 def forecast(
     runs: list[Path] = RUNS,
-    policy: str = option(
-        ..., "Who answers: hub, ./folder, pypi:PACKAGE or api:…", "-p", "--policy"
-    ),
+    policy: str = option(..., ANSWERED_BY, "-p", "--policy"),
     *,
     benchmark: str | None = flags.benchmark(None, "The runs' data; default by their name."),
     n: int | None = option(None, "Answers to a question; default 16.", "-n"),
@@ -179,21 +175,16 @@ class SteeringOptions:
     )
     relative: bool = option(False, "Weights in units that make both margins equally large.")
 
-    def law(self) -> str | None:
-        """Return the decoder's method; None for tilt, which has none."""
-        if self.score == "decoder":
-            return self.method or "genarm"
-        if self.method is not None or self.candidates is not None:
-            flag = "--method" if self.method is not None else "--candidates"
-            raise UsageError(f"{flag} goes with --score decoder")
-        return None
-
     def options(self) -> dict[str, Any]:
         """Return what `palate.policy_accuracy` takes; raises `SpecError` for no weight."""
-        method, weights = self.law(), None
+        method, weights = self.method, None
+        if self.score == "decoder":
+            method = method or "genarm"
+        elif method is not None or self.candidates is not None:
+            flag = "--candidates" if method is None else "--method"
+            raise UsageError(f"{flag} goes with --score decoder")
         if self.weight is not None:
-            least = least_weight(method)
-            weights = [read_weight(text, "--weight", least) for text in self.weight]
+            weights = [read_weight(it, "--weight", least_weight(method)) for it in self.weight]
         among = {"candidates": self.candidates, "relative": self.relative}
         return {"method": method, "weights": weights, **among}
 
@@ -215,23 +206,20 @@ def policy_accuracy(
     Every -c brings the controls none and a stranger's with it. Without -s the policy itself is
     shown what -c chooses. What is finished is not computed again.
     """
-    how = steered.options() | vars(written_by)
+    how = steered.options() | vars(written_by) | {"announce": _announce}
     with computing.on([benchmark], loading, output) as ((pairs,), work):
-        result = measure_policy(
-            pairs, scorers=scorer, contexts=context, announce=_announce, **how, **work
-        )
+        result = measure_policy(pairs, scorers=scorer, contexts=context, **how, **work)
     show_result(result, form)
 
 
 def _announce(cells: Sequence[SteeredCell], parts: Split) -> None:
-    reserved = 0 if parts.reserved is None else len(parts.reserved.rows)
+    reserved = len(parts.reserved.rows) if parts.reserved else 0
     pairs = len(parts.evaluated.rows) + reserved
     among = f", {reserved:,} of them reserved" if reserved else ""
     scorers = len({cell.guide for cell in cells if cell.guide is not None})
     guides = f" and {scorers:,} scorer{'s' * (scorers > 1)}" if scorers else ""
     contexts = ", ".join(dict.fromkeys(context_name(cell.context) for cell in cells))
-    plan = f"plan: {pairs:,} pairs{among}, read by the policy{guides} under {contexts}"
-    err.print(plan)
+    err.print(f"plan: {pairs:,} pairs{among}, read by the policy{guides} under {contexts}")
 
 
 def validity(

@@ -34,11 +34,8 @@ BOUND = "KL bound, the most that picking the best of k moves the policy, in nats
 def tables(result: BestOfResult) -> list[Table]:
     """Return a table per measure of quality: a row per scorer and context, a column per k."""
     names = short_names(cell.scorer for cell in result.summary.cells)
-    return [_table(result, picked, names) for picked in _by_quality(result).values()]
-
-
-def _by_quality(result: BestOfResult) -> dict[str, list[Selection]]:
-    return grouped(result.summary.cells, lambda cell: cell.quality)
+    by_quality = grouped(result.summary.cells, lambda cell: cell.quality)
+    return [_table(result, picked, names) for picked in by_quality.values()]
 
 
 def _table(result: BestOfResult, picked: list[Selection], names: ShortNames) -> Table:
@@ -62,12 +59,11 @@ def _table(result: BestOfResult, picked: list[Selection], names: ShortNames) -> 
         for one in picked
     ]
     rows.append([ORACLE, NONE, *(_level(p, p.oracle) for p in points), *[NONE] * 3])
-    by, k = _clustering(result, first), summary.ks[place]
+    by, k, counts = _clustering(result, first), summary.ks[place], summary.samples
     bounds = ", ".join(f"{plain(p.kl_bound)} at {p.k}" for p in points)
-    counts = summary.samples
+    cut_off = f"{counts.cut_off:,} of {counts.samples:,} samples are cut off: raise max_tokens."
     notes = [
-        *[f"{counts.cut_off:,} of {counts.samples:,} samples are cut off: raise max_tokens."]
-        * (counts.cut_off > 0),
+        *[cut_off] * (counts.cut_off > 0),
         _finding(picked, names, place, k),
         NOTE.format(by),
         f"gain and oracle share at k = {k}. {ORACLE_SHARE} {BOUND} {bounds}.",
@@ -121,15 +117,12 @@ def _clustering(result: BestOfResult, one: Selection) -> str:
 def _least_p(found: BestOfResult, picked: list[Selection], place: int) -> list[str]:
     """Say which p so few users can reach, where that is none below 0.05."""
     users = max(one.curve.points[place].gain.n_units for one in picked)
-    column = {id(one): k for k, one in enumerate(found.summary.cells)}
     tested = {
-        (one.scorer, found.expected[:, column[id(one)]].tobytes())
-        for one in picked
-        if one.p_holm[place] is not None
+        (one.scorer, found.expected[:, k].tobytes())
+        for k, one in enumerate(found.summary.cells)
+        if one in picked and one.p_holm[place] is not None
     }
-    if not users or not tested:
-        return []
-    least = smallest_sign_flip_p(users)
+    least = smallest_sign_flip_p(users) if users else 0.0
     among = min(1.0, least * len(tested))
     if among <= 0.05:
         return []
@@ -146,14 +139,13 @@ def _peaks(picked: list[Selection], names: ShortNames) -> Iterator[str]:
         fit = one.over_optimisation
         if fit is None or fit.peak == "none":
             continue
-        who = f"{names[one.scorer]} · {one.context}"
         where = "picking by it lowers quality from the first step"
         if fit.peak != "start":
             k = "e^600" if fit.peak_k is None else f"{fit.peak_k:,.3g}"
             far = "" if fit.peak == "within" else ", beyond the fitted sizes and so extrapolated"
             gain = plain(fit.peak_gain, signed=True)
             where = f"quality peaks near k = {k} at {gain} over one sample{far}"
-        yield f"over-optimisation: {who}: {where}."
+        yield f"over-optimisation: {names[one.scorer]} · {one.context}: {where}."
 
 
 def _counts(result: BestOfResult, picked: list[Selection], names: ShortNames) -> Iterator[str]:
@@ -185,8 +177,10 @@ def _figure(point: BestOfPoint, which: Literal["gain", "oracle_share"]) -> str:
 def parts(result: BestOfResult, names: Names, number: int) -> Iterator[object]:
     """Yield a drawing a measure, each with its table."""
     yield Text("The best of n answers, chosen by a scorer", "h3")
-    measures = zip(_by_quality(result).items(), tables(result), strict=True)
-    for k, ((quality, selections), table) in enumerate(measures):
+    by_quality = grouped(result.summary.cells, lambda cell: cell.quality).items()
+    for k, ((quality, selections), table) in enumerate(
+        zip(by_quality, tables(result), strict=True)
+    ):
         picked = selections[:MOST_LINES]
         yield picture(
             f"best-of-{number}-{k}",
@@ -221,9 +215,8 @@ def forecast_tables(result: Forecast) -> list[Table]:
     columns = ["scorer", "context", "of", "accuracy", "skill [90 %]"]
     columns += [f"best of {share.k} [90 %]" for share in summary.cells[0].shares]
     rows = [
-        [*names.cells(cell), cell.target, plain(cell.accuracy), figure(cell.skill)]
-        + [figure(share) for share in cell.shares]
-        for cell in summary.cells
+        [*names.cells(it), it.target, plain(it.accuracy), *map(figure, (it.skill, *it.shares))]
+        for it in summary.cells
     ]
     at, before = (it.at, it.before_rating) if (it := result.written) else ("in memory", False)
     known = "no best-of-n of these answers was there" if before else "not shown to precede ratings"
@@ -251,10 +244,9 @@ def best_of_lines(ax: Any, selections: Sequence[tuple[str, Selection]]) -> None:
         points = [p for p in selection.curve.points if p.best.value is not None]
         draw_line(ax, k, name, [(p.k, p.best) for p in points], [p.reliable for p in points])
         fit = selection.over_optimisation
-        if fit is None or fit.peak != "within" or fit.peak_gain is None or level is None:
-            continue
-        triangle = {"color": line_style(k)["color"], "marker": "v", "ms": 8, "mfc": "none"}
-        ax.plot(fit.peak_k, level + fit.peak_gain, **triangle)
+        if fit and fit.peak == "within" and fit.peak_gain is not None and level is not None:
+            triangle = {"color": line_style(k)["color"], "marker": "v", "ms": 8, "mfc": "none"}
+            ax.plot(fit.peak_k, level + fit.peak_gain, **triangle)
     best = [(p.k, p.oracle.value) for p in curve.points if p.oracle.value is not None]
     x, y = zip(*best, strict=True) if best else ((), ())
     ax.plot(x, y, color=INK, lw=1.2, ls=":", marker="_", label="the best possible")
