@@ -27,6 +27,16 @@ def write(folder: Path, rows: list[AnswerRow]) -> None:
     (folder / "people.jsonl").write_text(text, encoding="utf-8")
 
 
+def test_one_person_is_no_people(tmp_path: Path) -> None:
+    write(tmp_path, [answer(1, item) for item in (1, 2)])
+    done = palate("agreement", "people.jsonl", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "1 person gave 2 answers to 2 items." in " ".join(done.stdout.split())
+    write(tmp_path, [answer(1, 1), answer(2, 1, choice="second")])
+    printed = palate("agreement", "people.jsonl", cwd=tmp_path).stdout
+    assert "Raters part on 1 item;" in printed and "to 1 item." in " ".join(printed.split())
+
+
 def test_it_prints_agreement_equality_items_and_the_words_for_a_paper(
     rows: list[AnswerRow], tmp_path: Path
 ) -> None:
@@ -134,7 +144,7 @@ to adjudicate
  b52eb22b9547f4e5   3 first, 1 second      0.500
  ce35233b376736a1   3 first, 1 second      0.500
 
-7 items part raters; rows.jsonl of the result has every item.
+Raters part on 7 items; rows.jsonl of the result has every item.
 
 for the paper: 4 people gave 32 answers to 8 items. Left out since they failed too many checks: 1.
 Choices: none (percent 0.500 [0.000, 1.000], n 8; α nominal 0.016 [−1.000, 1.000], n 8; as the gold

@@ -94,8 +94,8 @@ how good anybody could be
 
 B is not identifiable: no pair has votes of two users. Let two or more people, better five, vote on
 the same pairs.
-P is not identifiable: nobody voted on a pair again. Ask some users the same pairs once more, and
-leave both rows in the file.
+P is not identifiable: nobody voted on a pair again. Ask some users the same pairs once more; leave
+both rows in the file, or name the later choice in `chosen_again`.
 
 what was read of teas
 

@@ -58,8 +58,8 @@ def test_json_is_one_document_without_nan_and_nothing_else_on_stdout(tmp_path: P
         raise AssertionError(text)
 
     document = json.loads(done.stdout, parse_constant=refuse)
-    parts = ["runs", "gains", "groups", "ratings", "kinds", "costs"]
-    assert list(document) == ["schema", "kind", *parts]
+    keys = ["schema", "kind", "runs", "gains", "groups", "ratings", "kinds", "costs"]
+    assert list(document) == keys
     assert (document["schema"], document["kind"]) == (4, "evaluation")
     assert len(document["runs"]) == 6
     assert {run["benchmark"] for run in document["runs"]} == {"mine"}

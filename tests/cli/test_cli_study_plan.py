@@ -84,8 +84,8 @@ study of teas: 100 pairs of answers, 12 raters
  profile:5    which would this person prefer      90     90
  stranger:5   which would this person prefer      90     90
 
-10 rows have nothing to show under profile:5: left out of it.
-10 rows have nothing to show under stranger:5: left out of it.
+10 rows: nothing to show under profile:5, so left out.
+10 rows: nothing to show under stranger:5, so left out.
 Each item goes to 2 raters. A rater gets 46 or 47 items, and no pair of answers twice.
 Each gets 4 of 24 checks too; who fails more than 1 is excluded.
 
@@ -113,6 +113,16 @@ def test_there_is_no_power_without_ratings_or_checks(teas: Path) -> None:
     for name, more in (("t", "-c profile:1"), ("u", "-c none --checks 0")):
         done = palate("study", "plan", *words[:2], "-o", name, *words[4:6], *more.split(), cwd=teas)
         assert "power: none, for equivalence needs ratings (-c none) and checks." in done.stdout
+
+
+def test_one_rater_and_one_pair_are_no_plurals(teas: Path) -> None:
+    words = "-b one.jsonl -o small --raters 1 --per-pair 1 -c none --checks 0 --no-ratings"
+    done = palate("study", "plan", *words.split(), cwd=teas)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("study of one: 1 pair of answers, 1 rater\n")
+    assert "Each item goes to 1 rater. A rater gets 1 item, and" in done.stdout
+    done = palate("study", "status", "small", cwd=teas)
+    assert done.stdout.startswith("small: 0 answers; 0 of 1 rater finished\n")
 
 
 def test_a_collection_is_planned(teas: Path) -> None:

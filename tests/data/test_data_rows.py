@@ -30,7 +30,7 @@ GOOD: dict[str, Any] = {
     "chosen": "Assam.", "rejected": "Mint.", "subset": "hot", "category": "tea", "split": "test",
     "tie": False, "traits": {"age": 40}, "rubric_aspects": [ASPECT], "narrative": "I am cold.",
     "reference": "Assam!", "chosen_rating": 5, "rejected_rating": 1.5, "rating_scale": [1, 5],
-    "responses": ["Assam.", "Water.", "Mint."],
+    "responses": ["Assam.", "Water.", "Mint."], "chosen_again": "Mint.",
     "mirror_of": "r2", "attribution": "ann", "source_url": "https://example.org", "mood": "grim",
 }  # fmt: skip
 FOUR = ("Assam.", "Water.", "Mint.", "other")
@@ -129,6 +129,8 @@ def test_a_row_without_a_choice_is_a_question() -> None:
         ({"rejected": None}, "rejected", "missing; the row has"),
         ({"chosen": None}, "chosen", "missing; the row has"),
         ({"responses": ["Assam.", "Water."]}, "rejected", "is none of the row's `responses`"),
+        ({"chosen_again": "Water."}, "chosen_again", "is neither `chosen` nor `rejected`"),
+        ({"chosen_again": 1}, "chosen_again", "expected text, got int"),
         ({"responses": "Assam."}, "responses", "expected a list of texts, got str"),
         ({"responses": ["Assam.", 3]}, "responses[1]", "expected text, got int"),
         ({"responses": ["Assam.", " "]}, "responses[1]", "expected text, got an empty string"),
@@ -293,8 +295,11 @@ def test_the_content_hash_knows_every_column(name: str) -> None:
     other = {
         "tie": True, "traits": {"age": 41}, "rating_scale": [1, 6], "chosen_rating": 4,
         "rejected_rating": 1, "profile": [], "rubric_aspects": [], "responses": [*FOUR, "5th"],
+        "chosen_again": "Assam.",
     }.get(name, "other")  # fmt: skip
     good = GOOD | {"responses": [*FOUR]}
+    if name in ("chosen", "rejected"):
+        good["chosen_again"] = None
     changed = read_question(good | {name: other}, subset="x")
     assert content_hash([changed]) != content_hash([read_question(good, subset="x")])
 

@@ -117,7 +117,7 @@ def test_without_room_in_memory_it_is_said_and_the_run_stands(monkeypatch, tmp_p
     assert run.summary.unscored == 0
     with monkeypatch.context() as there:
         there.setattr(Session, "has_room", lambda self, settings: True)
-        there.setattr("palate.evaluation.job.Computation.run", _out_of_memory_in_float32())
+        there.setattr("palate.evaluation.work.Computation.run", _out_of_memory_in_float32())
         run = evaluate(EIGHT, spec, "profile:1", root=tmp_path, settings=HALF)
         assert run.summary.noise.note == "the model in float32 does not fit into memory"
 

@@ -145,6 +145,26 @@ def test_a_scorer_is_measured_on_rows_of_shared_pairs_alone() -> None:
     assert (told.blind, told.taste, told.n_votes) == (bare.blind, bare.taste, 810)
 
 
+def test_a_later_choice_on_the_row_is_a_second_vote_and_no_row_of_accuracy() -> None:
+    users, pairs, first = drawn()
+    rows = users.size - 60
+    places = {both: k for k, both in enumerate(zip(users[:rows], pairs[:rows], strict=True))}
+    alike = np.full(rows, -1)
+    for user, pair, later in zip(users[rows:], pairs[rows:], first[rows:], strict=True):
+        k = places[user, pair]
+        alike[k] = first[k] == later
+    right = np.arange(rows) % 4 / 3.0
+    votes = votes_of(users[:rows], pairs[:rows], first[:rows])
+    told = ceilings(votes, right, alike)
+    of_rows = ceilings(votes_of(users, pairs, first), np.append(right, np.full(60, np.nan)))
+    assert told == of_rows and told.n_repeats == 60
+    assert told.accuracy == pytest.approx(right.mean())
+    # By hand: E a² is the mean of x x', which is 1 where both are alike and else -1.
+    moment = next(m for m in exact._moments(votes_of(users, pairs, first), None)[1] if m.group < 0)
+    assert moment.weights @ moment.values == pytest.approx(2 * alike[alike >= 0].mean() - 1)
+    assert ceilings(votes, right, np.full(rows, -1)) == ceilings(votes, right)
+
+
 def test_what_votes_do_not_tell_is_none_with_its_reason() -> None:
     one_each = ceilings(votes_of(np.arange(50), np.arange(50), np.arange(50) % 2))
     assert (one_each.n_pairs, one_each.blind, one_each.personal) == (0, None, None)

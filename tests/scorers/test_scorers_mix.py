@@ -319,7 +319,7 @@ def test_a_frozen_mix_scores_as_the_one_that_learnt(scorers):
     members = learnt.summary.members.members
     weights, scales = [m.weight.value for m in members], [m.scale for m in members]
     with pytest.raises(UsageError, match="weights are learnt where data are evaluated"):
-        package.reward(MIX, "none")("Tea?", "Yes.", ANN)
+        package.reward(MIX, "none", benchmark=pairs)
     write("a", "b", weights=weights, scales=scales)
     frozen = evaluate(pairs, MIX, "none", root=None)
     assert np.array_equal(frozen.verdicts.margins, learnt.verdicts.margins)

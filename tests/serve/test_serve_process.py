@@ -115,6 +115,7 @@ def test_the_command_serves_and_keeps_feedback_that_adapt_reads(tmp_path):
         (("-s", "longst"), "did you mean longest?"),
         (("-s", "judge:./none", "-b", "tasting"), "none"),
         (("-s", "longest", "-c", "rubric", "-b", "tasting"), "reads gold"),
+        (("-s", "mix:mix.toml", "-b", "tasting"), "weights are learnt where data are evaluated"),
         (("-s", "longest", "-b", "nowhere"), "unknown benchmark 'nowhere'"),
         (("-s", "longest", "--key-env", "NO_SUCH_KEY"), "--key-env NO_SUCH_KEY: the variable is n"),
         (("-s", "longest", "--feedback", "x.txt"), "--feedback x.txt: a file of feedback ends in"),
@@ -122,6 +123,7 @@ def test_the_command_serves_and_keeps_feedback_that_adapt_reads(tmp_path):
     ],
 )
 def test_what_cannot_be_served_is_one_line_and_exit_2(words, says, tmp_path):
+    (tmp_path / "mix.toml").write_text('members = ["longest", "random"]\n')
     done = subprocess.run(
         (*COMMAND, "--port", "0", *words), text=True, capture_output=True, timeout=300, check=False,
         cwd=tmp_path,

@@ -18,7 +18,7 @@ from palate.benchmarks import Dataset, mirrors
 from palate.data import choice_key, split_of
 from palate.errors import RunError
 from palate.session import Session
-from palate.study import Study
+from palate.study import AnswerRow, Study
 from palate.study.collecting import choose_next, contract_rows
 
 HELLO = {"role": "assistant", "content": "Hello."}
@@ -32,14 +32,17 @@ def longer(item) -> str:
     return "second" if shorter(item) == "first" else "first"
 
 
-def rows_of(study: Study, tastes: dict, **more) -> list[dict]:
+def answered(study: Study, tastes: dict) -> list[AnswerRow]:
     chooser = choose_next(study, Session())
-    answers = [
+    return [
         row
         for rater, taste in tastes.items()
-        for row in answer_rows(rater, sit_through(chooser, rater, study, taste), study, **more)
+        for row in answer_rows(rater, sit_through(chooser, rater, study, taste), study)
     ]
-    return list(contract_rows(study, answers))
+
+
+def rows_of(study: Study, tastes: dict) -> list[dict]:
+    return list(contract_rows(study, answered(study, tastes)))
 
 
 @settings(max_examples=10, deadline=None)
@@ -48,7 +51,9 @@ def test_no_question_is_in_both_splits_and_no_vote_is_lost(draw, seed, share):
     stream = np.random.default_rng(draw)
     study = collection(questions(110), seed=seed, test_share=share, again=0.2, per_rater=36)
     choices = ["first", "second", "same", "skip"]
-    rows = rows_of(study, {f"r0{k}": lambda _: str(stream.choice(choices)) for k in (1, 2)})
+    tastes = {f"r0{k}": lambda _: str(stream.choice(choices)) for k in (1, 2)}
+    answers = answered(study, tastes)
+    rows = list(contract_rows(study, answers))
     dataset = Dataset.from_rows("rows", json.loads(json.dumps(rows)))
     splits: dict[str, set] = {}
     for pair in dataset.pairs:
@@ -59,6 +64,15 @@ def test_no_question_is_in_both_splits_and_no_vote_is_lost(draw, seed, share):
     assert all(len(found) == 1 for found in splits.values())
     votes = Counter((pair.user_id, pair.normal_key) for pair in dataset.pairs)
     assert set(votes.values()) <= {1}, "what is asked again is no row"
+    texts = {row.item: study.items[row.item].answers for row in answers}
+    second = {
+        f"{study.plan.hash[:8]}-{row.rater}-{row.item}": texts[row.item][row.choice == "second"]
+        for row in answers
+        if row.again and row.choice in ("first", "second")
+    }
+    for pair in dataset.pairs:
+        assert pair.chosen_again == (None if pair.tie else second.get(pair.id))
+        assert pair.alike == (pair.chosen_again and pair.chosen_again == pair.chosen)
     decided = [pair for pair in dataset.pairs if pair.split == "adapt" and not pair.tie]
     if decided:
         learnt = dataset.for_training()

@@ -137,7 +137,7 @@ def test_a_folder_that_lacks_a_side_is_one_line(planted, tmp_path):
     one_line(
         validity,
         scores,
-        match="no finished run or best-of-n or decode or policy-accuracy or ppo at",
+        match="no finished run or best-of-n or decode or policy-accuracy or ppo or forecast at",
         error=RunError,
     )
     rows, manifest = best.folder / "rows.jsonl", best.folder / "manifest.json"

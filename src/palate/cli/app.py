@@ -54,6 +54,10 @@ COMMANDS = {
         "uses:best_of",
         "Draw n answers to every question, let scorers pick, and rate what they picked.",
     ),
+    "forecast": (
+        "uses:forecast",
+        "Forecast best-of-n on a policy's answers from finished runs, before any is rated.",
+    ),
     "decode": (
         "uses:decode",
         "Let scorers guide what a policy writes, each shown the contexts, and rate the answers.",
@@ -142,8 +146,8 @@ GROUPS = {
 """The commands of each group of them, likewise."""
 P_DPO = "Train a language model with soft tokens per user (P-DPO), a reward for every token."
 RESUMING = (
-    *("demo", "evaluate", "score", "best-of-n", "decode", "policy-accuracy", "ppo", "audit"),
-    "build",
+    *("demo", "evaluate", "score", "best-of-n", "forecast", "decode", "policy-accuracy", "ppo"),
+    *("audit", "build"),
 )
 """Commands that keep what they have computed, and go on from there."""
 INTERRUPTED = 130
@@ -153,7 +157,7 @@ PANELS = {
     "Compare, show and check": ("compare", "report", "verify", "export hub"),
     "Data and people": ("data", "audit", "build", "study", "agreement", "export rewardbench"),
     "Personal models": ("train", "adapt", "learning-curve"),
-    "What users get": ("best-of-n", "decode", "policy-accuracy", "ppo", "validity"),
+    "What users get": ("best-of-n", "forecast", "decode", "policy-accuracy", "ppo", "validity"),
     "Rewards": ("serve", "export"),
 }
 """Groups of commands, as help prints them."""

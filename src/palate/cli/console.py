@@ -76,15 +76,6 @@ def wrapped_text(text: str, cells: int) -> list[str]:
     return [line.plain.rstrip() for line in Text(printable(text)).wrap(err, cells)]
 
 
-def many(n: int, noun: str) -> str:
-    """Return a number of things.
-
-    >>> many(1, "row"), many(1200, "row")
-    ('1 row', '1,200 rows')
-    """
-    return f"{n:,} {noun}{'' if n == 1 else 's'}"
-
-
 def width() -> int:
     """Return how many columns the terminal or $COLUMNS has; 100 where there is neither."""
     return Console().width if sys.stdout.isatty() or os.environ.get("COLUMNS") else 100

@@ -11,13 +11,14 @@ from textwrap import wrap
 
 from palate.benchmarks import Dataset, couple_votes, find_benchmark, within
 from palate.cli import options as flags
-from palate.cli.console import many, show_text, wrapped_text
+from palate.cli.console import show_text, wrapped_text
 from palate.cli.declare import argument, option
 from palate.cli.options import DatedLayoutReading
 from palate.construction.rows import check_output, rows_file
 from palate.data import choice_key, layout_lines
 from palate.errors import BenchmarkError, UsageError
 from palate.records import PreferencePair, Question
+from palate.reports.numbers import many
 from palate.seeding import unit
 
 SHOWN, WIDTH = 3, 100

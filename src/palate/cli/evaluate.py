@@ -12,7 +12,7 @@ import typer
 
 from palate.benchmarks import Dataset
 from palate.cli import options as flags
-from palate.cli.console import bars, bars_of, err, many, show, show_text, width
+from palate.cli.console import bars, bars_of, err, show, show_text, width
 from palate.cli.declare import option
 from palate.cli.options import ComputingTwice, LoadingAnyLayout, LoadingOfLayout
 from palate.comparison import (
@@ -48,6 +48,7 @@ from palate.reports import (
     rating_tables,
     screens,
 )
+from palate.reports.numbers import many
 from palate.scorers import build_scorer
 from palate.session import Session
 from palate.specs import Spec

@@ -18,7 +18,7 @@ from palate.errors import UsageError, writing
 from palate.files import write_whole
 from palate.records import user_key
 from palate.reports import Form, Table
-from palate.reports.numbers import count, plain
+from palate.reports.numbers import count, many, plain
 from palate.reports.study import plan_tables
 from palate.seeding import canonical_json
 from palate.study import CollectOptions, Study, plan_collection, read_study
@@ -101,7 +101,8 @@ def status(study: Path = FOLDER, *, form: Form = flags.FORMAT) -> None:
     raters, groups = progress_of(planned)
     answered = sum(row["answered"] for row in raters)
     done = sum("finished" in row["state"] for row in raters)
-    title = f"{study}: {answered:,} answers; {done} of {planned.plan.raters} raters finished"
+    of_raters = many(planned.plan.raters, "rater")
+    title = f"{study}: {many(answered, 'answer')}; {done} of {of_raters} finished"
     tables = [
         _table(title, raters, *STATUS),
         _table("answers to pairs, by category and trait", groups),
@@ -163,7 +164,7 @@ def export(
         with writing(output):
             write_whole(output, lines)
             output.chmod(0o600)
-    show_text(f"{output}: {len(lines):,} lines")
+    show_text(f"{output}: {many(len(lines), 'line')}")
 
 
 def import_answers(
@@ -171,7 +172,7 @@ def import_answers(
 ) -> None:
     """Take answers that another tool gathered: all of a file, or none."""
     with _database(study) as (database, planned):
-        show_text(f"imported: {take_answers(database, planned, file):,} answers")
+        show_text(f"imported: {many(take_answers(database, planned, file), 'answer')}")
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""palate best-of-n, decode, policy-accuracy, validity: what users get, and what predicts it."""
+"""palate best-of-n, forecast, decode, policy-accuracy, validity: what users get."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ from palate.cli import options as flags
 from palate.cli.console import bars, err, show_result
 from palate.cli.declare import argument, option
 from palate.cli.options import Computing, ComputingLocally, LoadingWithChoices
+from palate.cli.results import RUNS
 from palate.errors import UsageError
 from palate.reports import Form, context_name
+from palate.runs import load_runs
 from palate.scorers.tilted_policy import read_weight
 from palate.uses.best_of_n import best_of_n
 from palate.uses.decode import decode as guide
+from palate.uses.forecast import forecast as measure_forecast
 from palate.uses.policy_accuracy import policy_accuracy as measure_policy
 from palate.uses.steering import WEIGHTS, Split, SteeredCell, least_weight
 from palate.validity import METRICS
@@ -83,6 +86,31 @@ def best_of(
         how = vars(measured) | {"n": answers.n, "policy_context": answers.policy_context}
         result = best_of_n(pairs, source, scorer, context, **how, **work)
     show_result(result, form, picture)
+
+
+def forecast(
+    runs: list[Path] = RUNS,
+    policy: str = option(
+        ..., "Who answers: hub, ./folder, pypi:PACKAGE or api:…", "-p", "--policy"
+    ),
+    *,
+    benchmark: str | None = flags.benchmark(None, "The runs' data; default by their name."),
+    n: int | None = option(None, "Answers to a question; default 16.", "-n"),
+    ks: list[int] = option([], "Best of how many; may be repeated; default 2, 4, … n.", "-k"),
+    output: Path = flags.ROOT,
+    loading: LoadingWithChoices,
+    computing: Computing,
+    form: Form = flags.FORMAT,
+) -> None:
+    """Forecast best-of-n on a policy's answers from finished runs, before any is rated.
+
+    The runs' scorers score the answers; palate validity holds forecasts against what came.
+    """
+    read = load_runs(runs)
+    names = [benchmark or read[0].summary.benchmark]
+    with computing.on(names, loading, output) as ((pairs,), work):
+        result = measure_forecast(read, pairs, policy, n=n, ks=ks, **work)
+    show_result(result, form)
 
 
 @dataclass(frozen=True)

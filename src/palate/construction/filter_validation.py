@@ -222,9 +222,11 @@ def ceilings_of(pairs: Dataset) -> Ceilings:
     """Return what the votes tell of the best accuracy without the user, and with."""
     if pairs.mirrored:
         return Ceilings.of_couples(len(pairs.couples))
-    fields = ("user_id", "key", "chosen", "rejected")
-    users, questions, *texts = ([getattr(pair, of) for pair in pairs.pairs] for of in fields)
-    return ceilings(Clusters.of(users, questions=questions, texts=tuple(texts)))
+    fields = ("user_id", "key", "chosen", "rejected", "alike")
+    users, questions, *texts, alike = ([getattr(pair, of) for pair in pairs.pairs] for of in fields)
+    again = np.array([-1 if value is None else value for value in alike], np.int8)
+    votes = Clusters.of(users, questions=questions, texts=tuple(texts))
+    return ceilings(votes, alike=again)
 
 
 def standings_of(grid: Grid) -> tuple[Standing, ...]:

@@ -33,6 +33,7 @@ KNOWN = frozenset(
         *(*REQUIRED, *CHOICE, "attribution", "category", "chosen_rating", "date", "mirror_of"),
         *("narrative", "profile", "rating_scale", "reference", "rejected_rating", "responses"),
         *("rubric_aspects", "source_url", "split", "subset", "tie", "traits", "turns", "user_id"),
+        "chosen_again",
     )
 )
 ROLES = ("user", "assistant", "system")
@@ -125,6 +126,7 @@ def read_question(
         **fields,
         chosen=_text(row, "chosen"),
         rejected=_text(row, "rejected"),
+        chosen_again=_optional_text(row, "chosen_again"),
         tie=_flag(row, "tie"),
         mirror_of=_identifier(row, "mirror_of"),
     )
@@ -139,6 +141,8 @@ def read_question(
     for name in CHOICE:
         if pair.responses and getattr(pair, name) not in pair.responses:
             raise DataError("is none of the row's `responses`", field=name)
+    if pair.chosen_again not in (None, pair.chosen, pair.rejected):
+        raise DataError("is neither `chosen` nor `rejected`", field="chosen_again")
     return pair
 
 

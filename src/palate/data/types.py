@@ -16,7 +16,7 @@ STRUCTURED = frozenset(
     {"profile", "rating_scale", "responses", "rubric_aspects", "traits", "turns"}
 )
 """Columns of the contract that hold lists or objects."""
-OPTIONAL = ("user_id", "mirror_of", "tie", *NUMBERS, *STRUCTURED)
+OPTIONAL = ("user_id", "mirror_of", "chosen_again", "tie", *NUMBERS, *STRUCTURED)
 """Columns in which an empty text is a missing value."""
 EXACT = 2**53
 """Whole numbers up to here are all floats of 64 bits."""

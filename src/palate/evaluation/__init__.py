@@ -24,7 +24,6 @@ from palate.evaluation.evaluate import (
 )
 from palate.evaluation.job import (
     BoundScorer,
-    Computation,
     combined,
     judgements,
     need_replies,
@@ -45,7 +44,7 @@ from palate.evaluation.states import (
     with_states,
 )
 from palate.evaluation.summary import concordance, row_of, summarise, verdict_rows
-from palate.evaluation.work import Contexts, Raters, Work, WorkOptions, called
+from palate.evaluation.work import Computation, Contexts, Raters, Work, WorkOptions, called
 from palate.records import Progress
 from palate.scorers import Rater, spec_of
 from palate.session import Start

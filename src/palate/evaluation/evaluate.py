@@ -22,10 +22,10 @@ from palate.contexts import shows
 from palate.contexts.rows import NOBODY_LIVE, ContextRows
 from palate.engines import is_out_of_memory
 from palate.errors import RunError, UsageError
-from palate.evaluation.job import BoundScorer, Computation, journal_in, lost_rows
+from palate.evaluation.job import BoundScorer, lost_rows
 from palate.evaluation.states import state_scales, with_states_of
 from palate.evaluation.summary import members_of, summarise, undecided_rows, verdict_rows
-from palate.evaluation.work import Work
+from palate.evaluation.work import Computation, Work, journal_in
 from palate.execution import Results
 from palate.metrics import alarms
 from palate.models import choose_device, choose_dtype

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -17,20 +16,11 @@ import numpy as np
 
 from palate.benchmarks import Dataset
 from palate.contexts import of_user, shows, strangers_of
-from palate.contexts.rows import ContextRows, SampledRows, make_rows
+from palate.contexts.rows import ContextRows, make_rows
 from palate.errors import EndpointError, UsageError
 from palate.evaluation.states import need_choices, user_keys_fn
-from palate.evaluation.work import Work
-from palate.execution import (
-    SHARDS,
-    Pass,
-    ResultIndex,
-    Results,
-    ScorerJob,
-    WorkPlan,
-    WorkPlanner,
-    build_runner,
-)
+from palate.evaluation.work import Computation, Work, journal_in
+from palate.execution import Results
 from palate.records import (
     NO_STRANGER,
     Context,
@@ -41,12 +31,11 @@ from palate.records import (
     Scorer,
     ScorerInfo,
     Scores,
-    components_of,
     info_of,
     user_key,
 )
 from palate.records.arguments import ObjectName
-from palate.runs import JOURNAL, Identity, Journal, Manifest, locked, passes_of, result_folders
+from palate.runs import Identity, Manifest
 from palate.scorers import Company, Mix, spec_of
 from palate.seeding import digest
 
@@ -118,12 +107,12 @@ class BoundScorer:
         """True where the scorer is a judge."""
         return isinstance(self.scorer, Judge)
 
-    def alone(self, passes: Sequence[Results]) -> list[tuple[BoundScorer, list[Results]]]:
+    def alone(self, passes: Sequence[Results]) -> list[tuple[BoundScorer, Sequence[Results]]]:
         """Return each member of the scorer as if it stood alone, with what is its own."""
         if not isinstance(self.scorer, Company):
             return []
-        of_members = self.scorer.of_members(passes)
-        return [(replace(self, scorer=m.scorer, info=m.info), own) for m, own in of_members]
+        pairs = self.scorer.of_members(passes)
+        return [(replace(self, scorer=m.scorer, spec=m.name, info=m.info), it) for m, it in pairs]
 
     @cached_property
     def combine(self) -> Callable[[Sequence[Any]], Any]:
@@ -239,13 +228,10 @@ def unscored_reason(
     """Return why a row has no score, whatever was computed; `place` is where the passes hold it."""
     if job.rows.no_stranger[row]:
         return NO_STRANGER
-    readings: list[tuple[str, ScorerInfo, Sequence[Results]]] = [("", job.info, passes)]
-    if isinstance(job.scorer, Company):
-        readings = [(f"{m.name}: ", m.info, own) for m, own in job.scorer.of_members(passes)]
-    for name, info, own in readings:
-        needed = info.needs_shown or (info.skips_unshown and not job.context.empty)
+    for one, own in job.alone(passes) or [(job, passes)]:
+        needed = one.info.needs_shown or (one.info.skips_unshown and not job.context.empty)
         if needed and not (job.rows.parts[row] and own[0].parts_of(place)):
-            return f"{name}nothing shown"
+            return "nothing shown" if one is job else f"{one.spec}: nothing shown"
     return None
 
 
@@ -285,99 +271,3 @@ def taught(job: BoundScorer, mix: Mix) -> Mix:
                 margins[k, m] = (1 - 2 * rows.chosen_position(k)) * (first - second)
     users, questions = zip(*((pair.user_id, pair.key) for pair in past.pairs), strict=True)
     return mix.taught(margins, np.array(users), questions, past.content_hash)
-
-
-def journal_in(folder: Path | None, name: str = JOURNAL) -> AbstractContextManager[Journal | None]:
-    """Open a folder's journal; without a folder there is none."""
-    return nullcontext() if folder is None else Journal(folder / name)
-
-
-class Computation:
-    """One scorer over one set of rows, planned; workers elsewhere build it from `built_from`."""
-
-    def __init__(
-        self,
-        scorer: Scorer | Judge,
-        spec: str,
-        rows: RowSource,
-        work: Work,
-        built_from: str | None = None,
-    ) -> None:
-        self.rows, self.work = rows, work
-        self.job = ScorerJob(scorer, 0, built_from, work.session, work.settings, spec)
-        self.components = components_of(scorer)
-        self.info = tuple(info_of(part.scorer, spec) for part in self.components)
-        self.fingerprints = tuple(info.fingerprint for info in self.info)
-        """Of each component: all that its numbers depend on beside the rows."""
-        self.details = tuple(info.details for info in self.info)
-        """Of each component: what a manifest says of it."""
-        self.plans = self._plans()
-
-    @property
-    def models(self) -> tuple[str, ...]:
-        """What the numbers come from: content hashes of folders, names of served models."""
-        named = (details.get(key) for details in self.details for key in ("content", "model"))
-        return tuple(sorted({str(name) for name in named if name is not None}))
-
-    def run(
-        self,
-        journal: Journal | None,
-        root: Path | None,
-        progress: Progress,
-        *,
-        check_memory: bool = False,
-    ) -> list[Results]:
-        """Return components' results, known by `root`; `check_memory` raises `ResourceError`."""
-        work, runner = self.work, build_runner(self.work.session.engine)
-        done, total = 0, len(self.rows) * len(self.components)
-
-        def advance(n: int) -> None:
-            nonlocal done
-            done += n
-            progress(done, total)
-
-        results = []
-        for number, (part, plan) in enumerate(zip(self.components, self.plans, strict=True)):
-            rows = self.rows
-            if part.without_context:
-                rows = SampledRows(rows, range(len(rows)), without_context=True)
-            task = self.job._replace(component=number, check_memory=check_memory)
-            with ResultIndex(plan) as known:
-                mine = None if journal is None else journal.path
-                for path in self._others(mine, root, plan):
-                    if path != mine:
-                        known.read(path)
-                if mine is not None:
-                    known.read(mine, of_this_run=True)  # last, so that its own lines win
-                of_part = Pass(
-                    task, plan, rows, known, journal, advance, work.retry_unscored, work.shard
-                )
-                results.append(of_part.run(runner))
-                if journal is not None:
-                    work.counts.setdefault(journal.path.parent, Counter()).update(of_part.count)
-        return results
-
-    def _others(self, path: Path | None, root: Path | None, plan: WorkPlan) -> Iterator[Path]:
-        # Journals that may hold lines of a pass: of other work, and of the shards of this one.
-        for folder in result_folders(root) if root is not None else ():
-            if plan.id in passes_of(folder):
-                yield folder / JOURNAL
-        top, place = self.work.root, self.work.place
-        if path is None or path.name == JOURNAL or top is None or place is None:
-            return
-        for other in (top, *sorted(top.glob(f"{SHARDS}/*"))):
-            yield other / path.relative_to(place)
-
-    def _plans(self) -> list[WorkPlan]:
-        top, alone = self.work.root, self.work.shard is None
-        # Shards take turns at what contexts have models write, so that each text is written once.
-        with nullcontext() if top is None or alone else locked(top / SHARDS, wait=True):
-            self.rows.prepare()
-        # All in one sweep: what a context shows may be costly to find.
-        both = zip(self.components, self.info, strict=True)
-        planners = [WorkPlanner(part.scorer, info) for part, info in both]
-        for row in range(len(self.rows)):
-            slate = self.rows.slate(row)
-            for part, planner in zip(self.components, planners, strict=True):
-                planner.add(slate.without_context() if part.without_context else slate)
-        return [planner.plan(self.rows) for planner in planners]

@@ -96,6 +96,7 @@ def row_of(
         traits=pair.traits,
         date=pair.date,
         ratings=_rated(pair, position, scores),
+        alike=pair.alike,
         **dict(verdict),
     )
 

@@ -1,20 +1,43 @@
-"""Models and settings of a command, where results lie, and who is told of progress."""
+"""Models and settings of a command, where results lie, who is told; and a scorer's passes."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Self, TypeAlias, TypedDict
 
 from palate.benchmarks import Dataset
 from palate.contexts import build_context
+from palate.contexts.rows import SampledRows
 from palate.errors import UsageError
 from palate.evaluation.states import adapt_to
-from palate.execution import Shard
-from palate.records import Context, Judge, Progress, Scorer, ScorerInfo, Settings
+from palate.execution import (
+    SHARDS,
+    Pass,
+    ResultIndex,
+    Results,
+    ScorerJob,
+    Shard,
+    WorkPlan,
+    WorkPlanner,
+    build_runner,
+)
+from palate.records import (
+    Context,
+    Judge,
+    Progress,
+    RowSource,
+    Scorer,
+    ScorerInfo,
+    Settings,
+    components_of,
+    info_of,
+)
 from palate.records.arguments import ObjectName, listed
+from palate.runs import JOURNAL, Journal, locked, passes_of, result_folders
 from palate.scorers import Rater, build_scorer
 from palate.session import Session, Start, default_session
 
@@ -176,3 +199,99 @@ class Work:
         if key not in self._adapted:
             self._adapted[key] = pairs, adapt_to(built, pairs, spec)
         return self._adapted[key][1]
+
+
+def journal_in(folder: Path | None, name: str = JOURNAL) -> AbstractContextManager[Journal | None]:
+    """Open a folder's journal; without a folder there is none."""
+    return nullcontext() if folder is None else Journal(folder / name)
+
+
+class Computation:
+    """One scorer over one set of rows, planned; workers elsewhere build it from `built_from`."""
+
+    def __init__(
+        self,
+        scorer: Scorer | Judge,
+        spec: str,
+        rows: RowSource,
+        work: Work,
+        built_from: str | None = None,
+    ) -> None:
+        self.rows, self.work = rows, work
+        self.job = ScorerJob(scorer, 0, built_from, work.session, work.settings, spec)
+        self.components = components_of(scorer)
+        self.info = tuple(info_of(part.scorer, spec) for part in self.components)
+        self.fingerprints = tuple(info.fingerprint for info in self.info)
+        """Of each component: all that its numbers depend on beside the rows."""
+        self.details = tuple(info.details for info in self.info)
+        """Of each component: what a manifest says of it."""
+        self.plans = self._plans()
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """What the numbers come from: content hashes of folders, names of served models."""
+        named = (details.get(key) for details in self.details for key in ("content", "model"))
+        return tuple(sorted({str(name) for name in named if name is not None}))
+
+    def run(
+        self,
+        journal: Journal | None,
+        root: Path | None,
+        progress: Progress,
+        *,
+        check_memory: bool = False,
+    ) -> list[Results]:
+        """Return components' results, known by `root`; `check_memory` raises `ResourceError`."""
+        work, runner = self.work, build_runner(self.work.session.engine)
+        done, total = 0, len(self.rows) * len(self.components)
+
+        def advance(n: int) -> None:
+            nonlocal done
+            done += n
+            progress(done, total)
+
+        results = []
+        for number, (part, plan) in enumerate(zip(self.components, self.plans, strict=True)):
+            rows = self.rows
+            if part.without_context:
+                rows = SampledRows(rows, range(len(rows)), without_context=True)
+            task = self.job._replace(component=number, check_memory=check_memory)
+            with ResultIndex(plan) as known:
+                mine = None if journal is None else journal.path
+                for path in self._others(mine, root, plan):
+                    if path != mine:
+                        known.read(path)
+                if mine is not None:
+                    known.read(mine, of_this_run=True)  # last, so that its own lines win
+                of_part = Pass(
+                    task, plan, rows, known, journal, advance, work.retry_unscored, work.shard
+                )
+                results.append(of_part.run(runner))
+                if journal is not None:
+                    work.counts.setdefault(journal.path.parent, Counter()).update(of_part.count)
+        return results
+
+    def _others(self, path: Path | None, root: Path | None, plan: WorkPlan) -> Iterator[Path]:
+        # Journals that may hold lines of a pass: of other work, and of the shards of this one.
+        for folder in result_folders(root) if root is not None else ():
+            if plan.id in passes_of(folder):
+                yield folder / JOURNAL
+        top, place = self.work.root, self.work.place
+        if path is None or path.name == JOURNAL or top is None or place is None:
+            return
+        for other in (top, *sorted(top.glob(f"{SHARDS}/*"))):
+            yield other / path.relative_to(place)
+
+    def _plans(self) -> list[WorkPlan]:
+        top, alone = self.work.root, self.work.shard is None
+        # Shards take turns at what contexts have models write, so that each text is written once.
+        with nullcontext() if top is None or alone else locked(top / SHARDS, wait=True):
+            self.rows.prepare()
+        # All in one sweep: what a context shows may be costly to find.
+        both = zip(self.components, self.info, strict=True)
+        planners = [WorkPlanner(part.scorer, info) for part, info in both]
+        for row in range(len(self.rows)):
+            slate = self.rows.slate(row)
+            for part, planner in zip(self.components, planners, strict=True):
+                planner.add(slate.without_context() if part.without_context else slate)
+        return [planner.plan(self.rows) for planner in planners]

@@ -27,6 +27,7 @@ from palate.metrics.estimates import (
     non_inferiority,
     share_of,
 )
+from palate.metrics.forecasts import ForecastShare, Skill, forecast_shares
 from palate.metrics.harmed import harmed_share
 from palate.metrics.means import (
     clustered_mean,

@@ -36,6 +36,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import binom, stdtrit
 
 from palate.metrics.arrays import FloatArray, IntArray, sums
@@ -68,7 +69,7 @@ class Ceilings:
     n_pairs: int
     """Pairs with votes of two users or more."""
     n_votes: int
-    """Rows on them."""
+    """On them; a later choice on a row is one too."""
     n_repeats: int
     """How often a user voted on a pair more than once."""
     blind: Ends | None = None
@@ -95,11 +96,14 @@ class Ceilings:
         return cls(n, 2 * n, 0, blind=(0.5, 0.5))
 
 
-def ceilings(votes: Clusters, right: FloatArray | None = None) -> Ceilings:
+def ceilings(
+    votes: Clusters, right: FloatArray | None = None, alike: NDArray[np.integer] | None = None
+) -> Ceilings:
     """Bound the best accuracy without the user and with the user, and what a scorer captures.
 
     `votes` are decided rows of one user each, with their questions; their texts are the chosen and
-    the rejected response. `right` is what accuracy counts of a scorer, NaN where unscored. Raises
+    the rejected response. `right` is what accuracy counts of a scorer, NaN where unscored. `alike`
+    is 1 for a row whose user chose so again, 0 where not, -1 where nobody asked. Raises
     `ValueError` for couples, and for rows without questions or texts.
 
     >>> draw = np.random.default_rng(0)
@@ -110,6 +114,15 @@ def ceilings(votes: Clusters, right: FloatArray | None = None) -> Ceilings:
     >>> of_all.n_pairs, [round(end, 2) for end in of_all.blind], of_all.personal
     (300, [0.65, 0.84], None)
     """
+    if alike is not None and (alike >= 0).any():
+        # A later choice stands behind the rows as a vote; accuracy counts the first alone.
+        again = np.flatnonzero(alike >= 0)
+        changed = np.append(np.zeros(len(votes)), alike[again] == 0) > 0
+        votes = votes.take(np.append(np.arange(len(votes)), again))
+        sides = votes.texts or ()
+        texts = tuple(np.where(changed, b, a) for a, b in zip(sides, sides[::-1], strict=True))
+        votes = replace(votes, texts=texts)
+        right = None if right is None else np.append(right, np.full(again.size, np.nan))
     cells, moments = _moments(votes, right)
     shared = cells.voters > 1
     counts = np.unique(cells.pairs[shared]).size, int(cells.n[shared].sum())
@@ -185,7 +198,7 @@ class _Moment(NamedTuple):
 
 def _moments(votes: Clusters, right: FloatArray | None) -> tuple[_Cells, list[_Moment]]:
     """Return cells, and the moments that they tell: by class, of repeats, of a scorer."""
-    if votes.questions is None or votes.texts is None or votes.couples:
+    if votes.questions is None or not votes.texts or votes.couples:
         raise ValueError("ceilings are of rows of one user each, with questions and texts")
     first, second = compact(*votes.texts)
     both = pairs_of(np.minimum(first, second), np.maximum(first, second))

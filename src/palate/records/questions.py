@@ -196,9 +196,10 @@ class Question(Record):
         >>> row["question"], row["user_id"], "chosen" in row
         ('Tea?', 'ann', False)
         """
-        fields = self.model_dump(
-            mode="json", exclude={"text", "turns", "gold", "responses", "date", "extra"}
-        )
+        unread = {"text", "turns", "gold", "responses", "date", "extra"}
+        if getattr(self, "chosen_again", None) is None:
+            unread.add("chosen_again")
+        fields = self.model_dump(mode="json", exclude=unread)
         turns = [turn.model_dump(mode="json") for turn in self.turns]
         gold = self.gold.model_dump(mode="json", exclude={"aspects", "ratings"})
         aspects = [aspect.model_dump(mode="json") for aspect in self.gold.aspects]
@@ -224,6 +225,8 @@ class PreferencePair(Question):
 
     chosen: str
     rejected: str
+    chosen_again: str | None = None
+    """Which of the two the user preferred when asked once more: no row, as a vote counts once."""
     tie: bool = False
     """True where the user could not decide; then the two stand in any order."""
     mirror_of: str | None = None
@@ -233,6 +236,11 @@ class PreferencePair(Question):
     def content(self) -> str:
         """Hash of the question and the two responses: rows are matched by id and this."""
         return digest(self.key, self.chosen, self.rejected)[:16]
+
+    @property
+    def alike(self) -> bool | None:
+        """Whether the user chose so again; None where nobody asked."""
+        return None if self.chosen_again is None else self.chosen_again == self.chosen
 
     def _known_responses(self) -> set[str]:
         return {self.chosen, self.rejected, *self.responses}

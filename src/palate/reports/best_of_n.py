@@ -15,6 +15,7 @@ from palate.reports.parts import INK, MOST_LINES, Text, picture
 from palate.reports.plots import LEVEL_LINE, draw_line, line_style
 from palate.reports.table import Table
 from palate.uses.best_of_n import BestOfResult, Selection
+from palate.uses.forecast import Forecast
 
 ORACLE = "the best possible"
 NOTE = (
@@ -23,6 +24,10 @@ NOTE = (
     "less certain."
 )
 ORACLE_SHARE = "oracle share: share of the best possible gain that the scorer's picks reach."
+FORECAST = (
+    "A forecast is of the oracle share: 0 is one sample, 1 the best possible pick. skill: "
+    "correlation of score and quality over these answers, by the run's margins."
+)
 BOUND = "KL bound, the most that picking the best of k moves the policy, in nats:"
 
 
@@ -207,6 +212,29 @@ def score_tables(found: SampleScores) -> list[Table]:
     notes = [*unscored_notes(reasons, summary.scorer, summary.context), *summary.notes]
     title = f"{summary.benchmark}: scores of samples by {summary.policy}"
     return [Table(title, [*columns], [[*columns.values()]], notes, 2)]
+
+
+def forecast_tables(result: Forecast) -> list[Table]:
+    """Return what is forecast of each scorer: a column for every k."""
+    summary, names = result.summary, short_names(cell.scorer for cell in result.summary.cells)
+    title = f"{summary.benchmark}: forecast of the best of {summary.samples.n} by {summary.policy}"
+    columns = ["scorer", "context", "of", "accuracy", "skill [90 %]"]
+    columns += [f"best of {share.k} [90 %]" for share in summary.cells[0].shares]
+    rows = [
+        [*names.cells(cell), cell.target, plain(cell.accuracy), figure(cell.skill)]
+        + [figure(share) for share in cell.shares]
+        for cell in summary.cells
+    ]
+    at, before = (it.at, it.before_rating) if (it := result.written) else ("in memory", False)
+    known = "no best-of-n of these answers was there" if before else "not shown to precede ratings"
+    notes = [f"{FORECAST} Written {at}: {known}.", *legend(names, end="")]
+    return [Table(title, columns, rows, notes, 2)]
+
+
+def forecast_parts(result: Forecast, names: Names, number: int) -> Iterator[object]:
+    """Yield the table of what was forecast."""
+    yield Text("What the best of n answers were forecast to give", "h3")
+    yield from map(names.table, forecast_tables(result))
 
 
 def unscored_notes(reasons: Mapping[str, int], scorer: str, context: str) -> list[str]:

@@ -15,14 +15,14 @@ from palate.reports.plots import ceiling_lines
 from palate.reports.table import WIDTH, Table
 
 BLIND, PERSONAL, TASTE = "without the user, B", "with the user, P", "taste is worth, P − B"
-MIRRORED = "B is ½ by design: of a mirrored couple, two users chose oppositely."
+MIRRORED = "B is ½ by design, as a couple's users chose oppositely; P needs repeats beyond couples."
 UNSHARED = (
     "B is not identifiable: no pair has votes of two users. Let two or more people, better five, "
     "vote on the same pairs."
 )
 UNREPEATED = (
-    "P is not identifiable: nobody voted on a pair again. Ask some users the same pairs once more, "
-    "and leave both rows in the file."
+    "P is not identifiable: nobody voted on a pair again. Ask some users the same pairs once more; "
+    "leave both rows in the file, or name the later choice in `chosen_again`."
 )
 CAPTURED = (
     "captured: (accuracy − B)/(P − B). Below 0, a better scorer that ignores the user would gain; "
@@ -75,12 +75,12 @@ def _notes(best: Ceilings) -> Iterator[str]:
         yield MIRRORED
     elif best.n_pairs:
         yield (
-            f"Of {best.n_votes:,} rows on {best.n_pairs:,} pairs with votes of two users or more; "
+            f"Of {best.n_votes:,} votes on {best.n_pairs:,} pairs with votes of two users or more; "
             f"{best.n_repeats:,} times a user voted again."
         )
     else:
         yield UNSHARED
-    if not best.n_repeats:
+    if not best.n_repeats and best.blind != (0.5, 0.5):
         yield UNREPEATED
     if best.note:
         yield f"{best.note}."

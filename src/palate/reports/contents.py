@@ -32,7 +32,7 @@ from palate.specs import load, registered
 
 GROUP = "palate.sections"
 """By kind of result, what makes its part of a page."""
-FIRST = ("best-of-n", "decode", "policy-accuracy", "ppo", "validity", "learning-curve")
+FIRST = ("forecast", "best-of-n", "decode", "policy-accuracy", "ppo", "validity", "learning-curve")
 """The order of kinds on a page; others follow by name."""
 PartsOf = Callable[[Result, Names, int], Iterable[object]]
 

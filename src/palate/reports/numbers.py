@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from markupsafe import Markup
 
-from palate.metrics import Estimate, RankAgreement
+from palate.metrics import Estimate, ForecastShare, RankAgreement, Skill
 from palate.runs import Gain, ReportedEstimate, SubgroupGap, Test
 
-WithInterval = ReportedEstimate | Estimate | Gain | SubgroupGap | Test
+WithInterval = ReportedEstimate | Estimate | Gain | SubgroupGap | Test | Skill | ForecastShare
 
 
 class Number(str):
@@ -52,6 +52,15 @@ def plain(value: float | None, *, signed: bool = False) -> Number:
         return NONE
     text = f"{value:{'+' if signed else ''}z.3f}"
     return Number(text.replace("-", "−"), value)
+
+
+def many(n: int, noun: str) -> str:
+    """Return a number of things.
+
+    >>> many(1, "row"), many(1200, "row")
+    ('1 row', '1,200 rows')
+    """
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
 def with_interval(

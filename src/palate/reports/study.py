@@ -11,7 +11,7 @@ from palate.benchmarks import Dataset
 from palate.metrics import equivalence_power
 from palate.records import user_key
 from palate.reports.names import context_name
-from palate.reports.numbers import Number, count, figure, p_value, plain, without_interval
+from palate.reports.numbers import Number, count, figure, many, p_value, plain, without_interval
 from palate.reports.parts import section
 from palate.reports.table import WIDTH, Table
 from palate.study import Study
@@ -66,7 +66,7 @@ def _figures(summary: AgreementSummary, n_panels: int = 2) -> Iterator[Table]:
                 columns["p"] = lambda each: p_value(each.p)
                 columns["finding"] = lambda each: (each.finding or "").partition(":")[0]
             if figures:
-                head = f"{title.format(summary.margin)}{who}: {panel.raters:,} raters"
+                head = f"{title.format(summary.margin)}{who}: {many(panel.raters, 'rater')}"
                 notes = [note, *without_interval(reasons)]
                 yield Table.of(head, figures, columns, notes, 2, parted=1, width=WIDTH)
 
@@ -78,9 +78,9 @@ def _again(summary: AgreementSummary) -> list[str]:
         return []
     low, high = map(plain, again.ceiling or (None, None))
     return [
-        f"People chose alike in {figure(again.agreement)} of {again.agreement.n:,} repeats, so the "
-        f"best scorer is right in {low} to {high}; {again.n_undecided:,} without a side are left "
-        f"out. Drift, what changes after {again.days:g} days (n {again.n_late:,}) beyond what "
+        f"People chose alike in {figure(again.agreement)} of {many(again.agreement.n, 'repeat')}, "
+        f"so the best scorer is right in {low} to {high}; {again.n_undecided:,} without a side are "
+        f"left out. Drift, what changes after {again.days:g} days (n {again.n_late:,}) beyond what "
         f"changes before: {figure(again.drift, signed=True)}, p {p_value(again.p)}, "
         f"{again.drifted}."
     ]
@@ -92,7 +92,7 @@ def _items(result: Agreement) -> Iterator[Table]:
     for row in apart[:MOST_ITEMS]:
         choices = ", ".join(f"{n} {choice}" for choice, n in row.choices.items())
         rows.append([row.item, choices, plain(row.disagreement)])
-    notes = [f"{len(apart):,} items part raters; rows.jsonl of the result has every item."]
+    notes = [f"Raters part on {many(len(apart), 'item')}; rows.jsonl of the result has every item."]
     if rows:
         yield Table("to adjudicate", ["item", "choices", "disagree"], rows, notes, 2, width=WIDTH)
 
@@ -101,7 +101,8 @@ def paragraph(summary: AgreementSummary) -> str:
     """Return what a paper prints of the raters who count."""
     panel, most, out = summary.panels[0], summary.most_failed_checks, summary.excluded
     sentences = [
-        f"{panel.raters:,} people gave {panel.answers:,} answers to {panel.items:,} items."
+        f"{'1 person' if panel.raters == 1 else f'{panel.raters:,} people'} gave "
+        f"{many(panel.answers, 'answer')} to {many(panel.items, 'item')}."
     ]
     if most or out:
         rule = f"more than {most} check{'s' * (most != 1)}" if most else "too many checks"
@@ -146,12 +147,12 @@ def plan_tables(study: Study, dataset: Dataset) -> list[Table]:
         return [_lists(study, dataset), *_power(study), *_readers(study, dataset)]
     plan, n_test = study.plan, len(study.plan.lists[0])
     note = (
-        f"Each is asked {plan.per_rater} pairs: {100 * plan.test_share:g} % test pairs, in one "
-        f"order for all; {100 * plan.again:g} % an earlier one again; the rest "
+        f"Each is asked {many(plan.per_rater or 0, 'pair')}: {100 * plan.test_share:g} % test "
+        f"pairs, in one order for all; {100 * plan.again:g} % an earlier one again; the rest "
         + (f"chosen by {plan.model}." if plan.model else "drawn at random.")
     )
     rows = [["test", count(n_test)], ["adapt", count(len(study.items) - n_test)]]
-    title = f"collection on {plan.benchmark}: {plan.raters:,} raters"
+    title = f"collection on {plan.benchmark}: {many(plan.raters, 'rater')}"
     return [Table(title, ["split", "pairs"], rows, [note], width=WIDTH)]
 
 
@@ -164,17 +165,19 @@ def _lists(study: Study, dataset: Dataset) -> Table:
         asks = asks if plan.rated else {text.removesuffix(", and ratings") for text in asks}
         cells.append([name, *(asks or {"nothing"}), count(len(items)), count(len(behind))])
         if left_out := len({row.id for row in dataset.rows} - {row.row for row in behind}):
-            notes.append(f"{left_out:,} rows have nothing to show under {name}: left out of it.")
+            notes.append(f"{many(left_out, 'row')}: nothing to show under {name}, so left out.")
     n_each = sum(entry.item in plan.checks for entry in plan.lists[0])
-    sizes = " or ".join(str(n) for n in sorted({len(listed) - n_each for listed in plan.lists}))
+    *fewer, most = sorted({len(listed) - n_each for listed in plan.lists})
+    sizes = " or ".join([*map(str, fewer), many(most, "item")])
     notes += [
-        f"Each item goes to {plan.per_pair} raters. A rater gets {sizes} items, and no pair of "
+        f"Each item goes to {many(plan.per_pair, 'rater')}. A rater gets {sizes}, and no pair of "
         "answers twice.",
-        f"Each gets {n_each} of {len(plan.checks)} checks too; who fails more than "
+        f"Each gets {n_each} of {many(len(plan.checks), 'check')} too; who fails more than "
         f"{plan.most_failed_checks} is excluded.",
     ]
     n_pairs = len({study.items[row.item].pair for row in study.gold})
-    title = f"study of {plan.benchmark}: {n_pairs:,} pairs of answers, {plan.raters:,} raters"
+    size = f"{many(n_pairs, 'pair')} of answers, {many(plan.raters, 'rater')}"
+    title = f"study of {plan.benchmark}: {size}"
     return Table(title, ["context", "asks", "items", "rows"], cells, notes, 2, width=WIDTH)
 
 

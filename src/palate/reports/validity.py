@@ -13,7 +13,7 @@ from palate.reports.numbers import NONE, p_value, plain, rank_correlation, with_
 from palate.reports.parts import BLUE, MARKERS, MOST_LINES, Text, label, picture
 from palate.reports.plots import line_style
 from palate.reports.table import Table
-from palate.validity import Coefficients, Difference, Validity, ValiditySummary
+from palate.validity import Coefficients, Difference, ForecastScore, Validity, ValiditySummary
 
 FEW = 10
 """Fewer scorers carry a warning."""
@@ -23,6 +23,10 @@ NOTE = (
     "reliability: share of the variance between scorers that is no noise of users and questions "
     "[95 %], for the metric and for {what}. noise ceiling: √ of their product, the largest τ to "
     "expect."
+)
+FORECAST_NOTE = (
+    "Of the oracle share. of saying 0: the mean error of that. p: the exchange test of both τ. "
+    "Left out: the blind, 0 by design; the late, not shown to be written before a rating."
 )
 COMPARED_NOTE = (
     "p is raw / Holm-corrected over this table. The test exchanges a scorer's ranks between the "
@@ -58,7 +62,23 @@ def tables(found: Validity) -> list[Table]:
         differences = [one for one in summary.differences if one.downstream == of]
         if differences:
             tables.append(difference_table(what, differences))
-    return tables
+    return [*tables, forecast_table(summary.forecasts)] if summary.forecasts else tables
+
+
+def forecast_table(scores: Sequence[ForecastScore]) -> Table:
+    """Return the table of what forecasts were worth, a row for each measure."""
+    columns: dict[str, Callable[[ForecastScore], str]] = {
+        "predicting": _what,
+        "n": lambda one: str(len(one.scorers)),
+        "mean error": lambda one: plain(one.mean_error),
+        "of saying 0": lambda one: plain(one.error_of_zero),
+        "cover of 90 %": lambda one: plain(one.cover),
+        "τ of forecasts": lambda one: plain(one.tau.first if one.tau else None),
+        "of accuracy": lambda one: plain(one.tau.second if one.tau else None),
+        "p": lambda one: p_value(one.tau.p if one.tau else None),
+        "blind / late": lambda one: f"{one.blind:,} / {one.late:,}",
+    }
+    return Table.of("forecasts and what came", scores, columns, [FORECAST_NOTE])
 
 
 def _p(raw: float | None, corrected: float | None) -> str:
@@ -104,7 +124,7 @@ def _noisy(summary: ValiditySummary) -> Iterator[str]:
         yield f"{runs} noise of {kind}: at most {most:.1f} verdicts of {of} are expected to turn."
 
 
-def _what(one: Coefficients) -> str:
+def _what(one: Coefficients | ForecastScore) -> str:
     of = one.downstream
     named = f"{of.quality} (a surrogate)" if of.surrogate else of.quality
     by = f"{of.policy} on {of.benchmark}" if of.policy else of.benchmark

@@ -61,7 +61,7 @@ from palate.rewards.requests import (
     spoken,
     user_of,
 )
-from palate.scorers import build_scorer
+from palate.scorers import Mix, build_scorer
 from palate.seeding import digest
 from palate.session import Session, default_session
 
@@ -105,6 +105,8 @@ def reward(
         raise UsageError(f"{spec} compares two answers; a reward must rate a single one")
     adapted = built if pairs is None else adapt_to(built, pairs, spec)
     assert isinstance(adapted, Scorer)
+    if isinstance(adapted, Mix):
+        adapted.need_weights()
     info = info_of(adapted, spec)
     if built_context.oracle or getattr(adapted, "oracle", False):
         raise UsageError(f"{spec} · {built_context.spec} reads gold; a reward must not")

@@ -70,7 +70,7 @@ class NameCodes:
         return code
 
 
-WHERE_GIVEN = ("share", "category", "traits", "date", "ratings")
+WHERE_GIVEN = ("share", "category", "traits", "date", "ratings", "alike")
 """Fields that are written only where a row has them."""
 
 
@@ -110,6 +110,8 @@ class VerdictRow(Record):
     """When the row was asked, as it came."""
     ratings: RatedPair | None = None
     """Where the user rated a response: the ratings and the scores."""
+    alike: bool | None = None
+    """Whether the user chose so again, where the user was asked once more."""
 
     @staticmethod
     def hash_of(text: str) -> str:

@@ -59,6 +59,8 @@ class Verdicts:
     _dates: NDArray[np.bytes_]
     _places: NDArray[np.int32]
     """Where the ratings of each row stand; empty where no row is rated."""
+    _alike: NDArray[np.int8]
+    """1 where the user chose so again, 0 where not, -1 where nobody asked."""
 
     def __init__(self, rows: Iterable[VerdictRow]) -> None:
         self._users, self._subsets, self._reasons = NameCodes(), NameCodes(), NameCodes()
@@ -114,7 +116,7 @@ class Verdicts:
         """The best accuracy on rows whose pairs several users voted on, and what the run has."""
         if self.mirrored:
             return Ceilings.of_couples(len(self.couples))
-        return ceilings(self.clusters, self.values)
+        return ceilings(self.clusters, self.values, self._alike)
 
     @cached_property
     def couple_clusters(self) -> Clusters:
@@ -285,6 +287,7 @@ class Verdicts:
             traits=traits,
             date=self._dates[k].decode() or None,
             ratings=None if place < 0 else self._rated.row(place),
+            alike=None if self._alike[k] < 0 else bool(self._alike[k]),
         )
 
     def _packed(self, rows: Sequence[VerdictRow]) -> dict[str, NDArray[Any]]:
@@ -312,6 +315,7 @@ class Verdicts:
             "lengths": np.array([row.lengths for row in rows], "i4").reshape(-1, 2),
             "_label": np.array([self._labels.code(_label(row)) for row in rows], "i4"),
             "_dates": np.array([(row.date or "").encode() for row in rows], "S"),
+            "_alike": np.array([-1 if row.alike is None else row.alike for row in rows], "i1"),
             "_places": np.array([row.ratings is not None for row in rows], "?"),
             "ratings": np.array([each.ratings for each in rated], "f8").reshape(-1, 2),
             "scales": np.array([each.scale or NO_SCALE for each in rated], "f8").reshape(-1, 2),

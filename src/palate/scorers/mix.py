@@ -65,13 +65,17 @@ class Mix(Company):
         """Yield the weighted sums."""
         return self.each("score", slates)
 
-    def joined(self, given: Sequence[Scores]) -> Scores:
-        """Return the weighted sums of the members' scores."""
+    def need_weights(self) -> None:
+        """Raise `UsageError` where weights are still to be learnt."""
         if not self.weights:
             raise UsageError(
                 f"{self.canonical}: weights are learnt where data are evaluated; to use them here, "
                 f"write them into {self.file}: weights = […], scales = […]"
             )
+
+    def joined(self, given: Sequence[Scores]) -> Scores:
+        """Return the weighted sums of the members' scores."""
+        self.need_weights()
         factors = np.array([weight.value for weight in self.weights], np.float64) / self.scales
         scores = np.array([each.values for each in given], np.float64)
         lost = [

@@ -18,6 +18,7 @@ from palate.learning import Choices, PersonalModel, PReF, next_question
 from palate.records import Question, Record, Settings, Slate, normal_form, user_key
 from palate.seeding import rng, shuffled, unit
 from palate.session import Session
+from palate.study.answers import SIDES
 from palate.study.database import Chooser, GivenAnswer
 from palate.study.records import AnswerRow, ListEntry, Study, StudyItem, StudyPlan, Trait
 
@@ -200,11 +201,14 @@ def _most_telling(
 def contract_rows(study: Study, answers: Iterable[AnswerRow]) -> Iterator[dict[str, Any]]:
     """Yield a row for each choice of a collection; a tie where no difference was seen.
 
-    What is skipped, asked again, or forgotten makes no row: a vote counts once. A user is named
-    after the plan too, so that the raters of two rounds are never taken for one. Raises `RunError`
-    for a study that is no collection, and for an answer of another.
+    What is skipped or forgotten makes no row. A vote counts once: what is asked again stands in the
+    row's `chosen_again`, where both answers name a side. A user is named after the plan too, so
+    that the raters of two rounds are never taken for one. Raises `RunError` for a study that is no
+    collection, and for an answer of another.
     """
-    plan, items = study.plan, study.items
+    plan, items, answers = study.plan, study.items, list(answers)
+    sides = (row for row in answers if row.choice in SIDES)
+    second = {(row.rater, row.item): row.choice for row in sides if row.again}
     if plan.mode != "collect":
         raise RunError(f"{study.folder}: no collection, so its answers are not users' own choices")
     tested, responses = {entry.item for entry in plan.lists[0]}, defaultdict[object, set[str]](set)
@@ -218,6 +222,7 @@ def contract_rows(study: Study, answers: Iterable[AnswerRow]) -> Iterator[dict[s
         item = items[answer.item]
         *turns, last = item.question
         user = f"{plan.hash[:8]}-{answer.rater}"
+        again = second.get((answer.rater, answer.item)) if answer.choice in SIDES else None
         yield choice_row(
             user,
             last.content,
@@ -230,4 +235,5 @@ def contract_rows(study: Study, answers: Iterable[AnswerRow]) -> Iterator[dict[s
             traits=answer.traits,
             responses=sorted(responses[item.question]),
             tie=answer.choice == "same",
+            chosen_again=again and item.answers[again == "second"],
         )

@@ -2,4 +2,10 @@
 
 from palate.validity.coefficients import validity
 from palate.validity.metric_values import METRICS, joined
-from palate.validity.result import Coefficients, Difference, Validity, ValiditySummary
+from palate.validity.result import (
+    Coefficients,
+    Difference,
+    ForecastScore,
+    Validity,
+    ValiditySummary,
+)

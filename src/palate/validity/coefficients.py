@@ -6,6 +6,8 @@ import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from palate.errors import UsageError
 from palate.metrics import agreement_difference, rank_agreement, rank_power, reliability
 from palate.records import Progress
@@ -23,6 +25,8 @@ from palate.runs import (
 from palate.runs.result import KINDS
 from palate.specs import load, registered
 from palate.uses import CellKey, CellResult, Downstream
+from palate.uses.best_of_n import BestOfResult
+from palate.uses.forecast import Forecast
 from palate.validity.metric_values import (
     LEAST,
     METRICS,
@@ -38,6 +42,7 @@ from palate.validity.metric_values import (
 from palate.validity.result import (
     Coefficients,
     Difference,
+    ForecastScore,
     NoisyRun,
     ScorerValues,
     Validity,
@@ -74,7 +79,8 @@ def validity(
     `results` are runs and results of best-of-n, decode, policy-accuracy and ppo, or folders of
     them; other kinds are passed over. A scorer here is a scorer under one context; both sides are
     matched by both specs. One whose margins are the same under a context as under `none` counts
-    once, with the gains of 0 that it has there. Results on the same answers are joined. The
+    once, with the gains of 0 that it has there. Results on the same answers are joined, and their
+    forecasts held against them. The
     result is kept beside the first of them, as `<benchmark of the
     answers>/validity/<policy>-<8 hex>`; under `root` where that is in memory; with None nowhere.
 
@@ -102,7 +108,10 @@ def validity(
             f"with palate {command}, and name the folder that it wrote into"
         )
     downstream = joined([side for result in picked for side in result.downstream(k)])
+    told = [result for result in gathered if isinstance(result, Forecast)]
+    scores = [it for side in downstream for it in scored_forecasts(told, picked, side, seed)]
     summary = compare_coefficients(runs, downstream, metrics, seed, progress)
+    summary = summary.model_copy(update={"forecasts": tuple(scores)})
     if root is None:
         return Validity(summary)
     first, place = picked[0].summary, picked[0].folder
@@ -124,7 +133,7 @@ def use_kinds() -> list[str]:
 
 def _gathered(sources: Iterable[ResultSource]) -> list[Result]:
     """Return the results, and those that lie at or under the folders; each folder once."""
-    kinds = [Run.kind, *use_kinds()]
+    kinds = [Run.kind, *use_kinds(), Forecast.kind]
     results: dict[object, Result] = {}
     for source in sources:
         for result in source.results if isinstance(source, Tabular) else load_all(source, kinds):
@@ -292,3 +301,53 @@ def differences_of(
 
 def _common(first: MatchedMetric, second: MatchedMetric) -> list[CellKey]:
     return [name for name in first.scorers if name in second.scorers]
+
+
+def scored_forecasts(
+    forecasts: Sequence[Forecast], results: Sequence[Result], side: Downstream, seed: int
+) -> Iterator[ForecastScore]:
+    """Yield how far forecasts of a measure were off, where there are any."""
+    same = [
+        (it, it.written is not None and it.written.before_rating)
+        for it in forecasts
+        if it.summary.samples.content_hash == side.samples
+    ]
+    came = {
+        cell.key: point.oracle_share.value
+        for result in results
+        if isinstance(result, BestOfResult) and result.summary.samples.content_hash == side.samples
+        for cell in result.summary.cells
+        for point in cell.curve.points
+        if cell.quality == side.of.quality and point.k == side.of.k and cell.key in side.values
+    }
+    told = {
+        cell.key: (cell.accuracy, share, early)
+        for result, early in sorted(same, key=lambda it: it[1])  # of two the early one counts
+        for cell in result.summary.cells
+        for share in cell.shares
+        if (cell.target == "contrast") == (side.mirrors is not None) and share.k == side.of.k
+    }
+    told = {k: it for k, it in told.items() if came.get(k) is not None and it[1].value is not None}
+    moved = [key for key, it in told.items() if key not in side.constant or it[1].attainable]
+    early = [key for key in moved if told[key][2]]
+    figures = np.array([(told[k][1].value, told[k][0], came[k]) for k in early], dtype=float)
+    value, accuracy, real = figures.reshape(-1, 3).T
+    ends = np.array([(told[k][1].low, told[k][1].high) for k in early], dtype=float).reshape(-1, 2)
+    known = ~np.isnan(ends).any(axis=1)
+    within = (ends[known, 0] <= real[known]) & (real[known] <= ends[known, 1])
+    ranked = ~np.isnan(accuracy)
+    columns = value[ranked], accuracy[ranked], real[ranked]
+    if told:
+        yield ForecastScore(
+            downstream=side.of,
+            scorers=tuple(
+                ScorerValues(scorer=key[0], context=key[1], metric_value=a, downstream_value=b)
+                for key, a, b in zip(early, value.tolist(), real.tolist(), strict=True)
+            ),
+            blind=len(told) - len(moved),
+            late=len(moved) - len(early),
+            mean_error=float(np.abs(value - real).mean()) if early else None,
+            error_of_zero=float(np.abs(real).mean()) if early else None,
+            cover=float(within.mean()) if known.any() else None,
+            tau=agreement_difference(*columns, seed=seed) if ranked.sum() >= LEAST else None,
+        )

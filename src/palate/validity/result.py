@@ -73,10 +73,29 @@ class NoisyRun(Record):
     noise: Noise
 
 
+class ForecastScore(Record):
+    """How far forecasts of one measure of quality were off, in the oracle share of the picks."""
+
+    downstream: DownstreamQuality
+    scorers: tuple[ScorerValues, ...]
+    """What was forecast of each, and what came."""
+    blind: int
+    """Left out: both are 0 by design."""
+    late: int
+    """Left out: not shown to be written before a rating."""
+    mean_error: float | None
+    error_of_zero: float | None
+    """Mean absolute error of saying for every scorer that nothing is gained."""
+    cover: float | None
+    """Share of the 90 % intervals that hold what came."""
+    tau: AgreementDifference | None
+    """Of forecasts, then of accuracy, with what came; None for fewer than three scorers."""
+
+
 class ValiditySummary(WhereGiven):
     """Everything `palate validity` prints."""
 
-    where_given: ClassVar[frozenset[str]] = frozenset({"noisy"})
+    where_given: ClassVar[frozenset[str]] = frozenset({"noisy", "forecasts"})
 
     coefficients: tuple[Coefficients, ...]
     differences: tuple[Difference, ...]
@@ -90,6 +109,8 @@ class ValiditySummary(WhereGiven):
     """Scorers that ran under several contexts and did not heed them: each counts once."""
     noisy: tuple[NoisyRun, ...] = ()
     """Runs whose figures hold noise: of half precision, or of replies that change."""
+    forecasts: tuple[ForecastScore, ...] = ()
+    """By measure, how far forecasts were off."""
 
 
 class ValidityRow(ScorerValues):

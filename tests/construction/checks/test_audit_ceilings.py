@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import sys
+from math import sqrt
 from pathlib import Path
 
+import numpy as np
 import pytest
 from checked_rows import row, set_of
+from scipy.stats import norm
 
-from palate.benchmarks import Dataset
+sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "tools"))
+
+import shaped_votes
+
+from palate.benchmarks import Dataset, LoadOptions, load_benchmark
 from palate.comparison import evaluate
 from palate.construction import audit
 from palate.construction.filter_validation import ceilings_of
@@ -47,14 +55,28 @@ def test_an_audit_names_both_ceilings_and_what_a_scorer_captures() -> None:
     names = [line[0] for line in table.rows]
     assert names[3] == "longest, none" and names[0].endswith("B")
     assert table.rows[0][1] == f"{told.blind[0]:.3f} to {told.blind[1]:.3f}"
-    assert "450 rows on 80 pairs" in table.notes[0] and "50 times" in table.notes[0]
+    assert "450 votes on 80 pairs" in table.notes[0] and "50 times" in table.notes[0]
 
 
 def test_mirrored_couples_have_one_half_by_design() -> None:
     summary = audit("tasting", root=None).summary
     assert summary.ceilings.blind == (0.5, 0.5) and summary.ceilings.taste is None
     told = " ".join(audited_ceilings(summary).notes)
-    assert "½ by design" in told and "P is not identifiable" in told
+    assert told.startswith("B is ½ by design") and "P needs repeats" in told
+
+
+def test_repeats_of_couples_that_were_chosen_for_their_votes_tell_nothing() -> None:
+    texts = "Yes, do.", "No, never."
+    rows = [
+        {"id": f"{k}{side}", "user_id": f"u{k}{side}", "question": f"Tea {k}?",
+         "chosen": texts[side], "rejected": texts[1 - side], "mirror_of": f"{k}{1 - side}",
+         **({"chosen_again": texts[0]} if k else {})}
+        for k in range(3) for side in (0, 1)
+    ]  # fmt: skip
+    summary = audit(Dataset.from_rows("teas", rows), root=None).summary
+    assert summary.ceilings.personal is None
+    (note,) = audited_ceilings(summary).notes
+    assert "½ by design" in note and "P needs repeats beyond couples" in note
 
 
 def test_one_vote_a_pair_is_not_identifiable_in_words() -> None:
@@ -82,6 +104,26 @@ def test_a_screen_names_the_blind_ceiling_where_votes_tell_it() -> None:
         assert "Without the user, the best" not in told
 
 
+def test_made_files_in_public_forms_have_the_planted_ceiling(tmp_path: Path) -> None:
+    shaped_votes.main(tmp_path)
+    forms = {
+        "raters.jsonl": load_benchmark(str(tmp_path / "raters.jsonl")),
+        "alignment": load_benchmark("community-alignment", options=LoadOptions(source=tmp_path)),
+        "prism": load_benchmark("prism", options=LoadOptions(source=tmp_path / "prism")),
+    }
+    # By hand, as two kinds of raters differ: the mean of max(p, 1 - p) over pairs of summaries.
+    apart, taste = np.random.default_rng(1).normal(0, sqrt(2), (2, 100_000))
+    chances = [norm.cdf((apart + sign * taste) / (0.7 * sqrt(2))) for sign in (1, -1)]
+    p = np.mean(chances, axis=0)
+    best = {"raters.jsonl": np.maximum(p, 1 - p).mean()} | dict.fromkeys(
+        ("alignment", "prism"), 0.5
+    )
+    for name, pairs in forms.items():
+        told = ceilings_of(pairs)
+        assert told.blind and told.blind[0] - 1e-9 <= best[name] <= told.blind[1]
+        assert told.personal is None and told.n_votes == len(pairs.rows)
+
+
 @pytest.mark.full
 def test_the_page_draws_a_bar_with_each_scorer_on_it(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
@@ -98,8 +140,6 @@ def test_the_page_draws_a_bar_with_each_scorer_on_it(tmp_path: Path) -> None:
 @pytest.mark.full
 def test_real_votes_have_a_blind_ceiling_above_length(real_data: Path) -> None:
     """The moments of the arguments' test votes are a brute-force count's."""
-    from palate.benchmarks import load_benchmark
-
     pairs = load_benchmark(str(real_data / "convincing_arguments.jsonl.gz"))
     told = ceilings_of(pairs)
     votes: dict[object, dict[str, list[bool]]] = {}
