@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from recorded_commands import Recorded, parse
+
 from studies.forecast import study
 
 FOLDER = Path(__file__).resolve().parents[2] / "studies" / "forecast"

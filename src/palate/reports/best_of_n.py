@@ -10,15 +10,7 @@ from palate.answers.scores import SampleScores
 from palate.metrics import BestOfPoint, Estimate, smallest_sign_flip_p
 from palate.records.arguments import grouped
 from palate.reports.names import Names, ShortNames, context_name, legend, short_names
-from palate.reports.numbers import (
-    NONE,
-    counted,
-    figure,
-    p_value,
-    plain,
-    with_interval,
-    without_interval,
-)
+from palate.reports.numbers import NONE, counted, figure, p_value, plain, without_interval
 from palate.reports.parts import INK, MOST_LINES, Text, picture
 from palate.reports.plots import LEVEL_LINE, draw_line, line_style
 from palate.reports.table import Table
@@ -229,9 +221,8 @@ def forecast_tables(result: Forecast) -> list[Table]:
     columns = ["scorer", "context", "of", "accuracy", "skill [90 %]"]
     columns += [f"best of {share.k} [90 %]" for share in summary.cells[0].shares]
     rows = [
-        [*names.cells(cell), cell.target, plain(cell.accuracy)]
-        + [with_interval(cell.skill.value, cell.skill.low, cell.skill.high)]
-        + [with_interval(it.value, it.low, it.high) for it in cell.shares]
+        [*names.cells(cell), cell.target, plain(cell.accuracy), figure(cell.skill)]
+        + [figure(share) for share in cell.shares]
         for cell in summary.cells
     ]
     at, before = (it.at, it.before_rating) if (it := result.written) else ("in memory", False)

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from markupsafe import Markup
 
-from palate.metrics import Estimate, RankAgreement
+from palate.metrics import Estimate, ForecastShare, RankAgreement, Skill
 from palate.runs import Gain, ReportedEstimate, SubgroupGap, Test
 
-WithInterval = ReportedEstimate | Estimate | Gain | SubgroupGap | Test
+WithInterval = ReportedEstimate | Estimate | Gain | SubgroupGap | Test | Skill | ForecastShare
 
 
 class Number(str):
