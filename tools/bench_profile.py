@@ -101,7 +101,7 @@ def _profile(local: LocalModel, case: str, way: str, read: Callable[[], Any]) ->
     kernels = 0
     for event in profiler.key_averages():
         spent = event.self_device_time_total if on_device else event.self_cpu_time_total
-        times[_kind(event.key)] += spent
+        times[kind_of(event.key)] += spent
         if on_device and str(event.device_type).endswith("CUDA"):
             kernels += event.count
     total = sum(times.values()) or 1
@@ -126,7 +126,8 @@ def _wait(local: LocalModel, read: Callable[[], Any]) -> None:
         local.torch.accelerator.synchronize()
 
 
-def _kind(name: str) -> str:
+def kind_of(name: str) -> str:
+    """Return what an operation or a kernel is: products, attention, or the rest."""
     plain = name.lower()
     if any(word in plain for word in ATTENTION):
         return "attention"
