@@ -192,7 +192,7 @@ def _moments(votes: Clusters, right: FloatArray | None) -> tuple[_Cells, list[_M
         if there.any():
             n_units = int(there.sum()) if kind[0] == PERSONAL else np.unique(pairs[there]).size
             of = np.where(there, values, 0.0), weights / weights.sum()
-            moments.append(_Moment(*kind, n_units, *law, *of))
+            moments.append(_Moment(*kind, n_units, law[0], law[1], *of))
 
     # How many moments are used: of a class with few pairs one fewer.
     classes = np.minimum(voters // 2, POWERS)

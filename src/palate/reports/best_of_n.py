@@ -135,8 +135,8 @@ def _least_p(found: BestOfResult, picked: list[Selection], place: int) -> list[s
 
 def _peaks(picked: list[Selection], names: ShortNames) -> Iterator[str]:
     """Say where picking stops helping, of the scorers for which that is shown."""
-    for one in picked:
-        fit = one.over_optimisation
+    for selection in picked:
+        fit = selection.over_optimisation
         if fit is None or fit.peak == "none":
             continue
         where = "picking by it lowers quality from the first step"
@@ -145,7 +145,7 @@ def _peaks(picked: list[Selection], names: ShortNames) -> Iterator[str]:
             far = "" if fit.peak == "within" else ", beyond the fitted sizes and so extrapolated"
             gain = plain(fit.peak_gain, signed=True)
             where = f"quality peaks near k = {k} at {gain} over one sample{far}"
-        yield f"over-optimisation: {names[one.scorer]} · {one.context}: {where}."
+        yield f"over-optimisation: {names[selection.scorer]} · {selection.context}: {where}."
 
 
 def _counts(result: BestOfResult, picked: list[Selection], names: ShortNames) -> Iterator[str]:
@@ -215,7 +215,7 @@ def forecast_tables(result: Forecast) -> list[Table]:
     columns = ["scorer", "context", "of", "accuracy", "skill [90 %]"]
     columns += [f"best of {share.k} [90 %]" for share in summary.cells[0].shares]
     rows = [
-        [*names.cells(it), it.target, plain(it.accuracy), *map(figure, (it.skill, *it.shares))]
+        [*names.cells(it), it.target, plain(it.accuracy), figure(it.skill), *map(figure, it.shares)]
         for it in summary.cells
     ]
     at, before = (it.at, it.before_rating) if (it := result.written) else ("in memory", False)
