@@ -95,6 +95,7 @@ FULL = {
     "real models and data, speed, memory": (
         "tests/bench/test_bench_decoding.py",
         "tests/bench/test_bench_prefix.py",
+        "tests/bench/test_bench_profile.py",
         "tests/benchmarks/test_benchmarks_real_votes.py",
         "tests/cli/test_cli_decode.py",
         "tests/cli/test_cli_policy_accuracy.py",

@@ -15,12 +15,14 @@ from bench_prefix import load_model
 from bench_work import BenchCase, BenchWork, draw_work
 
 from palate.engines import LocalModel
+from palate.engines.local_forward import TokenSpan
 from palate.records import Progress, Settings
 
 GIGA = 1e9
 PRODUCTS = ("mm", "addmm", "bmm", "baddbmm", "linear", "matmul", "mkldnn_linear", "gemm", "cutlass",
             "nvjet", "xmma")  # fmt: skip
 ATTENTION = ("attention", "flash", "fmha")
+FREE = ("empty", "_unsafe_view", "detach")
 
 
 @dataclass(frozen=True)
@@ -45,14 +47,14 @@ class PassProfile:
 def bench_profile(
     model: str, *, settings: Settings, cases: Sequence[BenchCase], progress: Progress
 ) -> list[PassProfile]:
-    """Profile each case read as trees, and the same sequences in dense batches of one."""
+    """Profile one slate of each case as a tree, and its sequences in dense batches of one."""
     local = load_model(model, settings)
     threads = local.torch.get_num_threads()
     local.torch.set_num_threads(1)  # the profiler and the count see one thread
     try:
         profiles = []
         for k, case in enumerate(cases):
-            work = draw_work(local, case)
+            work = draw_work(local, case._replace(slates=1))
             ways = {"shared": _shared(local, work), "bare": _bare(local, work)}
             profiles += [_profile(local, case.name, way, read) for way, read in ways.items()]
             progress(k + 1, len(cases))
@@ -65,9 +67,7 @@ def _shared(local: LocalModel, work: BenchWork) -> Callable[[], Any]:
     return lambda: list(local.outputs([_last(group) for group in work.groups]))
 
 
-def _last(group: Sequence[tuple[Sequence[int], int]]) -> list[Any]:
-    from palate.engines.local_forward import TokenSpan
-
+def _last(group: Sequence[tuple[Sequence[int], int]]) -> list[TokenSpan]:
     return [TokenSpan(ids, len(ids) - 1, len(ids)) for ids, _ in group]
 
 
@@ -101,7 +101,7 @@ def _profile(local: LocalModel, case: str, way: str, read: Callable[[], Any]) ->
     kernels = 0
     for event in profiler.key_averages():
         spent = event.self_device_time_total if on_device else event.self_cpu_time_total
-        times[_kind(event.key)] += spent
+        times[kind_of(event.key)] += spent
         if on_device and str(event.device_type).endswith("CUDA"):
             kernels += event.count
     total = sum(times.values()) or 1
@@ -126,7 +126,8 @@ def _wait(local: LocalModel, read: Callable[[], Any]) -> None:
         local.torch.accelerator.synchronize()
 
 
-def _kind(name: str) -> str:
+def kind_of(name: str) -> str:
+    """Return what an operation or a kernel is: products, attention, or the rest."""
     plain = name.lower()
     if any(word in plain for word in ATTENTION):
         return "attention"
@@ -145,13 +146,14 @@ def _counter(torch: Any) -> Any:
             self.calls: Counter[str] = Counter()
             self.bytes = 0
 
-        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None):  # type: ignore[no-untyped-def]
+        def __torch_dispatch__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
             output = func(*args, **(kwargs or {}))
-            if not func.is_view and not func.__name__.startswith(("empty", "_unsafe_view", "detach")):
-                self.calls[func.__name__.partition(".")[0]] += 1
-                tensors = [
-                    it for it in tree_leaves((args, kwargs, output)) if torch.is_tensor(it)
-                ]
+            name = func.__name__.partition(".")[0]
+            if not func.is_view and not name.startswith(FREE):
+                self.calls[name] += 1
+                tensors = [it for it in tree_leaves((args, kwargs, output)) if torch.is_tensor(it)]
                 self.bytes += sum(it.numel() * it.element_size() for it in tensors)
             return output
 

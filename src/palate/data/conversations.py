@@ -118,14 +118,7 @@ def exchange(prompt: object, answers: Sequence[object], names: Sequence[str]) ->
     """
     question_name, first, *others = names
     columns = (first, *others)
-    read: list[tuple[Message, ...] | None] = []
-    problem: DataError | None = None
-    for answer, name in zip(answers, columns, strict=True):
-        try:
-            read.append(turns_of(answer, name))
-        except DataError as error:  # a conversation, which nothing may want to read
-            read.append(())
-            problem = problem or error
+    read = [_turns_or_problem(*both) for both in zip(answers, columns, strict=True)]
     plain = [turns is None for turns in read]
     # To a question of its own: what has the form of a conversation, beside a text, is a text too.
     texts_alone = prompt is not None and all(isinstance(answer, str) for answer in answers)
@@ -138,8 +131,6 @@ def exchange(prompt: object, answers: Sequence[object], names: Sequence[str]) ->
         if prompt is None:
             return _implicit(texts, first)
     else:
-        if problem is not None:
-            raise problem
         ended = [_ended(turns or (), name) for turns, name in zip(read, columns, strict=True)]
         (start, _), *starts = ended
         for (other, _), name in zip(starts, others, strict=True):
@@ -236,7 +227,16 @@ def _turns_asked(prompt: object, name: str) -> tuple[Message, ...] | None:
     return turns
 
 
-def _ended(turns: Sequence[Message], name: str) -> tuple[tuple[Message, ...], str]:
+def _turns_or_problem(value: object, name: str) -> tuple[Message, ...] | DataError | None:
+    try:
+        return turns_of(value, name)
+    except DataError as error:  # of a conversation, which nobody may want to read
+        return error
+
+
+def _ended(turns: Sequence[Message] | DataError, name: str) -> tuple[tuple[Message, ...], str]:
+    if isinstance(turns, DataError):
+        raise turns
     if not turns or turns[-1].role != "assistant":
         raise DataError("the conversation does not end with the assistant", field=name)
     return tuple(turns[:-1]), turns[-1].content

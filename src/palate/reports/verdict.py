@@ -78,8 +78,8 @@ def power(findings: Sequence[Finding], names: Mapping[str, str]) -> str:
 
 
 def next_step(grid: Grid, findings: Sequence[Finding], root: Path | None, *, hint: bool) -> str:
-    """Return the command that a reader likely wants; none where a scorer scored nothing."""
-    if grid.all_unscored:
+    """Return the command that a reader likely wants; none where nothing is scored, or costs are."""
+    if grid.all_unscored or grid.costs:
         return ""
     if all(f.baseline for f in findings):
         by_posts = any(shows(f.context) == "user" for f in findings)
