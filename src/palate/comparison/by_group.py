@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from palate import metrics
 from palate.benchmarks import Dataset
+from palate.comparison.paired import figures_of
 from palate.contexts import NOTHING
 from palate.errors import BenchmarkError, ComparisonError, UsageError
 from palate.runs import (
@@ -122,13 +123,13 @@ def _labels(verdicts: Verdicts, by: str) -> Labels:
 
 
 def _figure(part: Verdicts, name: str) -> SubgroupEstimate:
-    n_users = len(np.unique(part.user_codes))
+    n = len(np.unique(part.user_codes))
     return SubgroupEstimate(
         name=name,
         accuracy=ReportedEstimate.of(metrics.accuracy(part.values, part.clusters)),
         n_pairs=len(part),
-        n_users=n_users,
-        under_10_users=n_users < FEW,
+        n_users=n,
+        under_10_users=n < FEW,
         worst_decile=metrics.worst_decile(part.values, part.user_codes),
     )
 
@@ -141,8 +142,7 @@ def _largest_gap(
     for a, b in combinations([k for k, group in enumerate(groups) if not group.under_10_users], 2):
         rows = (codes == a) | (codes == b)
         gaps.append((a, b, metrics.group_gap(values[rows], codes[rows] == a, clusters.take(rows))))
-    gaps = [one for one in gaps if one[2].value is not None]
-    if not gaps:
+    if not (gaps := [each for each in gaps if each[2].value is not None]):
         return None
     corrected = holm_within([""] * len(gaps), [estimate.p for _, _, estimate in gaps])
     tested = sum(p is not None for p in corrected)
@@ -150,23 +150,13 @@ def _largest_gap(
     best = max(range(len(gaps)), key=lambda k: (abs(gaps[k][2].value or 0.0), -k))
     a, b, gap = gaps[best]
     assert gap.value is not None
-    low, high = gap.low, gap.high
+    figures = figures_of(gap) | {"value": abs(gap.value)}
+    figures |= {"p_holm": corrected[best], "n_tested": tested}
     if gap.value < 0:  # the better group first
         a, b = b, a
-        low, high = (None if end is None else -end for end in (high, low))
-    return SubgroupGap(
-        a=groups[a].name,
-        b=groups[b].name,
-        value=abs(gap.value),
-        low=low,
-        high=high,
-        n=gap.n,
-        n_users=gap.n_units,
-        p=gap.p,
-        p_holm=corrected[best],
-        n_tested=tested,
-        note=gap.note,
-    )
+        low, high = (None if end is None else -end for end in (gap.high, gap.low))
+        figures |= {"low": low, "high": high}
+    return SubgroupGap(a=groups[a].name, b=groups[b].name, **figures)
 
 
 def users_harmed(run: Run, against: Run, *, seed: int = 0) -> ReportedEstimate:
@@ -191,19 +181,14 @@ def users_harmed(run: Run, against: Run, *, seed: int = 0) -> ReportedEstimate:
             "harmed needs two runs of one scorer on one benchmark"
         )
     if not run.verdicts.same_rows(against.verdicts):
-        raise ComparisonError(
-            f"{summary.scorer}: the runs of {summary.context} and {base.context} differ "
-            "in their rows"
-        )
+        both = f"{summary.context} and {base.context}"
+        raise ComparisonError(f"{summary.scorer}: the runs of {both} differ in their rows")
     if run.verdicts.mirrored:
-        raise ComparisonError(
-            f"{summary.scorer}: on mirrored couples the couple is the unit, not the user"
-        )
+        what = "on mirrored couples the couple is the unit, not the user"
+        raise ComparisonError(f"{summary.scorer}: {what}")
     v, w = run.verdicts.by_id(), against.verdicts.by_id()
     shown = np.maximum(v.own_words, w.own_words) > 0
-    if not shown.any():
-        shown[:] = True
-    differences = np.where(shown, v.values - w.values, np.nan)
+    differences = np.where(shown | ~shown.any(), v.values - w.values, np.nan)
     # A constant question is none: what users then share are texts, if anything.
     shared = v.clusters.take(~np.isnan(differences)).items is not None
     questions = v.question_codes if shared else None

@@ -112,9 +112,7 @@ class Comparison(Tabular):
                 if not standards.isdisjoint(equal):
                     compared |= len(ranked) > 1 or len(equal) > 1
                     name = place.run.summary.scorer
-                    worse += [
-                        test for test in group.tests if is_shown(test) and test.better == name
-                    ]
+                    worse += [it for it in group.tests if is_shown(it) and it.better == name]
         if not compared:
             raise ComparisonError(
                 "--fail-if-worse: expected one of the runs that are compared, no baseline, beside "
@@ -176,13 +174,9 @@ def _by_context(ranked: Sequence[Run]) -> dict[tuple[str, str], list[Run]]:
     groups = {}
     for (name, context), runs in under.items():
         scorers = {run.summary.scorer for run in runs}
-        states = [
-            run
-            for run in under.get((name, NOTHING), ())
-            if run.summary.scorer not in scorers
-            and run.summary.scorer.startswith("personal:")
-            and "state=" not in run.summary.scorer
-        ]
+        named = [(run, run.summary.scorer) for run in under.get((name, NOTHING), ())]
+        others = [(run, by) for run, by in named if by not in scorers and "state=" not in by]
+        states = [run for run, by in others if by.startswith("personal:")]
         if shows(context) != "user" or not states or all(map(_is_baseline, runs)):
             groups[name, context] = runs
         else:
@@ -305,9 +299,8 @@ def groups_of_runs(runs: Sequence[Run]) -> dict[str, list[Run]]:
     A file that was read twice, each time in another way, is two sets, named by their options.
     Raises `ComparisonError` for two runs of one scorer under one context in one of them.
     """
-    sets = grouped(
-        runs, lambda run: run.summary.benchmark + " (mirrored couples)" * run.verdicts.mirrored
-    )
+    couples = " (mirrored couples)"
+    sets = grouped(runs, lambda run: run.summary.benchmark + couples * run.verdicts.mirrored)
     groups: dict[str, list[Run]] = {}
     for name, some in sets.items():
         parts = {name: some}

@@ -112,10 +112,8 @@ def evaluate(
         if finished is not None:
             return finished.runs[0]
         need_pairs(pairs.rows, pairs.name)
-        tell = work.start(f"{names[0]} · {specs[0]}")
-        run = evaluated(
-            names[0], pairs, specs[0], work, twice, progress=tell, rate_undecided=rate_undecided
-        )
+        how = {"progress": work.start(f"{names[0]} · {specs[0]}"), "rate_undecided": rate_undecided}
+        run = evaluated(names[0], pairs, specs[0], work, twice, **how)
         return remember(key, Grid((run,), (), ()), work).runs[0]
     if finished is not None:
         return finished

@@ -74,19 +74,12 @@ def _finding(
 ) -> Finding:
     gain = next((g for g in gains if g.kind == "gain"), None)
     identity = next((g for g in gains if g.kind == "identity"), None)
-    shows_nothing = shows(run.summary.context) == "nobody" and not of_state
     nothing, stranger = against(gain, runs), against(identity, runs)
-    return Finding(
-        *run.cell,
-        run=run,
-        nothing=run if shows_nothing else nothing,
-        stranger=stranger,
-        gain=gain,
-        identity=identity,
-        word=_word(run, gain, identity, (run, nothing, stranger)),
-        baseline=is_baseline(run.summary.scorer),
-        of_state=of_state,
-    )
+    if shows(run.summary.context) == "nobody" and not of_state:
+        nothing = run
+    sides, baseline = (run, nothing, stranger), is_baseline(run.summary.scorer)
+    word = _word(run, gain, identity, sides)
+    return Finding(*run.cell, *sides, gain, identity, word, baseline, of_state)
 
 
 def _word(run: Run, gain: Gain | None, identity: Gain | None, noisy: Iterable[Run | None]) -> Word:

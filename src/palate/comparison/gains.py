@@ -108,9 +108,8 @@ def gain(run: Run, other: Run, base: Gain) -> Gain:
     """Fill in a gain over rows (couples) that both scored; of contexts those with an own part."""
     ours, theirs = run.verdicts, other.verdicts
     if not ours.same_rows(theirs):
-        raise ComparisonError(
-            f"{base.scorer}: the runs of {base.context} and {base.against} differ"
-        )
+        both = f"{base.context} and {base.against}"
+        raise ComparisonError(f"{base.scorer}: the runs of {both} differ")
     difference = paired(ours, theirs, counted=None if base.state_against else ours.own_words > 0)
     estimate = difference.estimate
     effect = minimum_detectable_effect(estimate.se, estimate.df)

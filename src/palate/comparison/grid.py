@@ -131,9 +131,8 @@ def plan_grid(
     """
     build_runner(work.session.engine)
     names = [pairs.name for pairs in benchmarks]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise UsageError(f"two benchmarks are named {twice}: rename a file, or run them apart")
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise UsageError(f"two benchmarks are named {twice[0]}: rename a file, or run them apart")
     for pairs in benchmarks:
         need_pairs(pairs.rows, pairs.name)
         need_same(pairs, kinds or "")
@@ -161,9 +160,8 @@ def plan_grid(
     if kinds and not any(same_of(text) for it in cells for text in (it.scorer, it.context)):
         raise UsageError(f"--kinds {kinds}: nothing shows a user or has states; add -c profile:5")
     if cells and all(cell.not_applicable for cell in cells):
-        raise UsageError(
-            f"{cells[0].scorer} has no meaning where nothing is shown; add -c profile:5"
-        )
+        what = "has no meaning where nothing is shown; add -c profile:5"
+        raise UsageError(f"{cells[0].scorer} {what}")
     return cells
 
 
@@ -191,16 +189,13 @@ def _cell(
     if not void:
         refuse(info, context, text)
     draws = getattr(context, "draws", 1) * getattr(scorer, "draws", 1)
-    modelled = [
-        part
-        for part in components_of(scorer)
-        if {"content", "model"} & info_of(part.scorer, text).details.keys()
-    ]
+    every = [info_of(part.scorer, text).details for part in components_of(scorer)]
+    modelled = [details for details in every if {"content", "model"} & details.keys()]
     rows = len(pairs.rows)
     if rate_undecided and draws == 1 and not isinstance(scorer, Judge):
         rows += len(pairs.undecided_to_rate)
     calls = 0 if void else 2 * len(modelled) * draws * rows
-    asks = any(info_of(part.scorer, text).details.get("base_url") for part in modelled)
+    asks = any(details.get("base_url") for details in modelled)
     return PlannedCell(pairs, text, context.spec, void, draws, calls, asks, rate_undecided)
 
 

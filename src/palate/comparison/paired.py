@@ -30,9 +30,13 @@ class PairedDifference:
     @property
     def figures(self) -> dict[str, Any]:
         """What a test and a gain tell of it."""
-        told = ("value", "low", "high", "n", "note")
-        figures = {name: getattr(self.estimate, name) for name in told}
-        return figures | {"n_users": self.estimate.n_units, "p": self.p}
+        return figures_of(self.estimate) | {"p": self.p}
+
+
+def figures_of(estimate: Estimate) -> dict[str, Any]:
+    """Return an estimate's figures as fields of what is reported."""
+    told = {name: getattr(estimate, name) for name in ("value", "low", "high", "n", "note", "p")}
+    return told | {"n_users": estimate.n_units}
 
 
 def paired(
@@ -73,10 +77,8 @@ def _difference(
         x, y = (metrics.mirrored_values(side[a], side[b]) for side in (x, y))
         clusters = first.couple_clusters
     estimate = metrics.paired_difference(x, y, clusters)
-    differences = x - y
-    scored = ~np.isnan(differences)
+    scored, by_user = ~np.isnan(differences := x - y), None
     method = method_of(clusters.take(scored))
-    by_user = None
     if method == BY_USER and scored.any():
         weights = differences[scored]
         by_user = np.bincount(first.user_codes[scored], weights).astype(np.float64)

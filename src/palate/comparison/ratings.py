@@ -98,7 +98,7 @@ def check_ratings(pairs: Dataset) -> None:
     rated = False
     for pair in (*pairs.pairs, *pairs.undecided):
         given, scale = [r for r in pair.gold.ratings if r is not None], pair.gold.rating_scale
-        rated = rated or bool(given)
+        rated |= bool(given)
         if scale is not None and given:
             _check_scale(pair.id, min(given), max(given), scale)
     if not rated:
@@ -132,8 +132,7 @@ def _items(run: Run, verdicts: Verdicts) -> tuple[_Items, int, tuple[float, floa
             "holds a rating; if the data do, run `palate evaluate` again (nothing is computed "
             "twice)"
         )
-    ranked = places[rows]
-    keys = verdicts.keys
+    ranked, keys = places[rows], verdicts.keys
     ids = [keys[k][0] for k in rows.tolist()]
     scales, guessed = _scales(ids, columns.ratings[ranked], columns.scales[ranked])
     rated, ends = columns.ratings[ranked].ravel(), np.repeat(scales, 2, axis=0)
@@ -163,18 +162,16 @@ def _items(run: Run, verdicts: Verdicts) -> tuple[_Items, int, tuple[float, floa
 def _means(item: NDArray[np.int64], ratings: Floats, scales: Floats) -> Floats:
     # Averaged, then scaled: a seventh of ten in three rows is the same number as in one.
     counts = np.bincount(item)
-    ends = np.cumsum(counts)
-    starts = ends - counts
+    starts = (ends := np.cumsum(counts)) - counts
     means = np.bincount(item, weights=ratings) / counts
     fractions = np.bincount(item, weights=ratings != np.rint(ratings)) > 0
     for k in np.flatnonzero(fractions & (counts > 1)).tolist():
         exact = [Fraction(repr(rating)) for rating in ratings[starts[k] : ends[k]].tolist()]
         means[k] = float(sum(exact) / len(exact))
     low, high = scales[starts].T
-    on_unit = _on_unit(means, low, high)
     several = np.bincount(item, weights=(scales != scales[starts][item]).any(axis=1)) > 0
     apart = np.bincount(item, weights=_on_unit(ratings, *scales.T)) / counts
-    return np.where(several, apart, on_unit)
+    return np.where(several, apart, _on_unit(means, low, high))
 
 
 def _on_unit(ratings: Floats, low: Floats, high: Floats) -> Floats:

@@ -11,6 +11,7 @@ import os
 import platform
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from hashlib import file_digest
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
@@ -83,9 +84,7 @@ def recall(key: str | None, work: Work) -> Grid | None:
     if stored is None or any(_files(Path(place)) != content for place, content in stored["runs"]):
         return None
     runs = tuple(Run.read(Path(place)) for place, _ in stored["runs"])
-    missing = tuple(
-        (benchmark, scorer, context) for benchmark, scorer, context in stored["missing"]
-    )
+    missing = tuple((set_, scorer, context) for set_, scorer, context in stored["missing"])
     return Grid(runs, missing, tuple(gains_of(runs, missing)))
 
 
@@ -144,13 +143,9 @@ def _surroundings() -> str:
     code = [[str(f.relative_to(source)), _hash(f)] for f in parts]
     installed = versions()
     for library in LIBRARIES:
-        try:
+        with suppress(PackageNotFoundError):
             installed[library] = version(library)
-        except PackageNotFoundError:
-            continue
-    devices = [
-        platform.platform(),
-        *sorted(str(it) for pattern in DEVICES for it in Path("/").glob(pattern)),
-    ]
+    devices = sorted(str(it) for pattern in DEVICES for it in Path("/").glob(pattern))
+    machine = [platform.platform(), *devices]
     visible = sorted(it for it in os.environ.items() if it[0].endswith(VARIABLES))
-    return digest("surroundings", code, sorted(installed.items()), devices, visible)
+    return digest("surroundings", code, sorted(installed.items()), machine, visible)

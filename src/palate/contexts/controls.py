@@ -205,13 +205,12 @@ def shows(context: str) -> Literal["nobody", "user", "stranger", "borrowed", "pr
     >>> shows("none"), shows("profile:5"), shows("profile:5?draws=3&of=stranger")
     ('nobody', 'user', 'stranger')
     """
-    spec = _read(context)
-    if spec is None:
+    if (spec := _read(context)) is None:
         return "user"
-    if spec.kind == NOTHING:
-        return "nobody"
-    if spec.kind == "pressure" or "users" in spec.options:
-        return "pressure" if spec.kind == "pressure" else "borrowed"
+    if spec.kind in (NOTHING, "pressure"):
+        return "nobody" if spec.kind == NOTHING else "pressure"
+    if "users" in spec.options:
+        return "borrowed"
     return "stranger" if spec.options.get("of") == "stranger" else "user"
 
 
@@ -309,9 +308,7 @@ def with_costs(
 def refuse_other_draws(contexts: Iterable[str]) -> None:
     """Raise `UsageError` for two contexts of strangers that differ in draws alone."""
     first: dict[str, str] = {}
-    for context in contexts:
-        if shows(context) != "stranger":
-            continue
+    for context in (text for text in contexts if shows(text) == "stranger"):
         other = first.setdefault(str(context_spec(context).having(draws=None)), context)
         if other != context:
             raise UsageError(

@@ -229,8 +229,8 @@ class GeneratedText(NamedTuple):
 class TextCache:
     """Writes what is missing, all at once, and never twice.
 
-    A text is kept in the store by the hash of who writes, of the template and of
-    what was read, so a run that is finished loads no model for it.
+    A text is kept in the store by the hash of who writes, of the template and of what was read, so
+    a run that is finished loads no model for it.
     """
 
     def __init__(
@@ -243,8 +243,7 @@ class TextCache:
 
     def of(self, source: TextSource) -> GeneratedText:
         """Return the text of this source, written now if it never was."""
-        (text,) = self.of_all([source])
-        return text
+        return self.of_all([source])[0]
 
     def of_all(self, sources: Iterable[TextSource]) -> list[GeneratedText]:
         """Return the texts of the different sources among these; the missing are written at once.
@@ -254,11 +253,8 @@ class TextCache:
         keys: dict[str, None] = {}
         missing: dict[str, Messages] = {}
         for source in sources:
-            key = self._key(source)
-            if key in keys:
-                continue
-            keys[key] = None
-            if key not in self._known and not self._recall(key):
+            keys[key := self._key(source)] = None
+            if not (key in self._known or key in missing or self._recall(key)):
                 prompt = partial(self.prompt, source.question)
                 if parts := self.writer.fit(source.parts, prompt):
                     missing[key] = prompt(parts)

@@ -100,8 +100,7 @@ class RecordedContext(ABC):
         of_user = self.of_user(view, user)
         if self.of == "self" or not of_user.parts:
             return of_user
-        stranger = pool.stranger(self.records, self.same, kinds_of)
-        words = of_user.own_words
+        stranger, words = pool.stranger(self.records, self.same, kinds_of), of_user.own_words
         other = self.of_stranger(view, stranger, of_user)
         changed = {"own_words": words, "shortfall_words": max(0, words - other.own_words)}
         return other.model_copy(update={**changed, "no_stranger": stranger is None})
@@ -151,13 +150,11 @@ class Profile(RecordedContext):
 
     def of_stranger(self, view: QuestionView, stranger: User | None, of_user: Shown) -> Shown:
         """Return as many words of posts that do not give the answer away."""
-        posts = stranger.posts if stranger is not None else ()
-        forbidden = forbidden_texts(view)
+        posts, forbidden = stranger.posts if stranger is not None else (), forbidden_texts(view)
         clean = [post for post in posts if not leaks(post.text, forbidden)]
         ranked = self.rank(view.query, clean)
-        return self._shown(
-            take_words(ranked.things, of_user.own_words), ranked, len(posts) - len(clean)
-        )
+        taken = take_words(ranked.things, of_user.own_words)
+        return self._shown(taken, ranked, len(posts) - len(clean))
 
     def _shown(self, posts: Iterable[Post], ranked: Ranked[Post], dropped: int = 0) -> Shown:
         parts = (Part(kind=self.kind, text=post.text, category=post.category) for post in posts)
@@ -285,9 +282,8 @@ class Rubric(NoContext):
 
     def __init__(self, spec: Spec, session: Session, settings: Settings) -> None:
         if spec.reference is None and spec.options.get("of") == "stranger":
-            raise SpecError(
-                "rubric?of=stranger: a rubric belongs to its pair; there is no stranger's"
-            )
+            why = "a rubric belongs to its pair; there is no stranger's"
+            raise SpecError(f"rubric?of=stranger: {why}")
         super().__init__(spec, session, settings)
 
     def shown(

@@ -87,11 +87,9 @@ class ContextRows(Lazy[ContextRow]):
         chosen_before: ChosenBefore | None = None,
     ) -> None:
         self.questions, self.context = dataset.rows, context
-        self.seed, self.user_keys = seed, user_keys
-        self.state_draws, self._live = state_draws, live.users
-        self._chosen_before = chosen_before
-        text_draws: int = getattr(context, "draws", 1)
-        self.draws = text_draws * state_draws
+        self.seed, self.user_keys, self.state_draws = seed, user_keys, state_draws
+        self._live, self._chosen_before = live.users, chosen_before
+        self.draws: int = getattr(context, "draws", 1) * state_draws
         self._lend: Lend | None = getattr(context, "lend", None)
         # Where nothing is shown nobody need be gathered.
         self._pools = {} if context.empty else live.pools_of(dataset, seed)
@@ -272,12 +270,10 @@ class LiveUsers(NamedTuple):
     def refuse(self, context: Context) -> None:
         """Raise `UsageError` for a user without what the context shows."""
         needs = [need for need in getattr(context, "needs", ()) if need != "aspects"]
+        lacks = f"has no {' and no '.join(needs)}, so there is no context {context.spec}"
         for name, user in self.users.items():
             if needs and not any(map(user.has, needs)):
-                lacks = " and no ".join(needs)
-                raise UsageError(
-                    f"user {name!r} has no {lacks}, so there is no context {context.spec}"
-                )
+                raise UsageError(f"user {name!r} {lacks}")
 
 
 NOBODY_LIVE = LiveUsers()
@@ -324,10 +320,8 @@ def _refuse_without_text(dataset: Dataset, context: Context) -> None:
     for part in getattr(context, "parts", (context,)):
         needs = [need.partition(":") for need in getattr(part, "needs", ())]
         if needs and not any(there[kind]() for kind, *_ in needs):
-            lacks = " and no ".join(NAMES[kind] for kind, *_ in needs)
-            raise BenchmarkError(
-                f"{dataset.name} has no {lacks}, so there is no context {context.spec}"
-            )
+            lacks = f"{dataset.name} has no {' and no '.join(NAMES[kind] for kind, *_ in needs)}"
+            raise BenchmarkError(f"{lacks}, so there is no context {context.spec}")
         for name in (name for *_, names in needs if names for name in names.split(",")):
             dataset.need_trait(name)
     need_same(dataset, getattr(context, "same", ""))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from palate.engines.http_client import ClientParts, HttpClient
@@ -139,13 +140,11 @@ class ExtraFields:
 
     def _holding(self) -> str:
         """Return `held`, or why no reply is held to a schema."""
-        took = self._try(schema_of(answer=["yes", "no"]))
+        took, text = self._try(schema_of(answer=["yes", "no"])), ""
         if took.value is None:
             return "response_format was refused"
-        try:
+        with suppress(OpenThought):
             text = after_thought(took.value[0])
-        except OpenThought:
-            text = ""
         return "held" if text.startswith("{") or not text else "response_format was ignored"
 
     def _try(self, fields: Fields) -> HttpOutcome[tuple[str, bool]]:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from palate.errors import RunError, UsageError
 from palate.evaluation.job import BoundScorer, lost_rows
 from palate.evaluation.states import state_scales, with_states_of
 from palate.evaluation.summary import members_of, summarise, undecided_rows, verdict_rows
-from palate.evaluation.work import Computation, Work, journal_in
+from palate.evaluation.work import Computation, Work, journal_in, silent
 from palate.execution import Results
 from palate.metrics import alarms
 from palate.models import choose_device, choose_dtype
@@ -64,15 +64,11 @@ def evaluated(
     context: str | Context,
     work: Work,
     options: RecomputeOptions = USUAL,
-    *,
-    progress: Progress | None = None,
-    rate_undecided: bool = False,
+    **how: Any,
 ) -> Run:
     """Evaluate all of one scorer under one context on one benchmark, as a part of some work."""
     assert work.shard is None, "a shard gives no run"
-    run = run_or_shard(
-        scorer, pairs, context, work, options, progress=progress, rate_undecided=rate_undecided
-    )
+    run = run_or_shard(scorer, pairs, context, work, options, **how)
     assert run is not None
     return run
 
@@ -109,12 +105,8 @@ def run_or_shard(
 
 def _on_top(progress: Progress | None, before: int) -> Progress:
     """Return a progress for what is computed after so many rows."""
-
-    def moved(done: int, total: int) -> None:
-        if progress is not None:
-            progress(before + done, before + total)
-
-    return moved
+    tell = progress or silent("")
+    return lambda done, total: tell(before + done, before + total)
 
 
 def summary_of(
@@ -210,14 +202,11 @@ def sampled(pairs: Dataset, n: int, seed: int) -> list[int]:
     """Return n rows or more in order, whole couples, by hash(seed, id): more rows hold fewer."""
     ids = [row.id for row in pairs.rows]
     others = {a: b for couple in pairs.couples for a, b in (couple, couple[::-1])}
-    units = {
-        min((ids[k], k), (ids[others.get(k, k)], others.get(k, k)))[1] for k in range(len(ids))
-    }
+    units = {min(k, others.get(k, k), key=lambda k: (ids[k], k)) for k in range(len(ids))}
     chosen: set[int] = set()
     for k in sorted(units, key=lambda k: (unit("computed twice", seed, ids[k]), ids[k])):
-        if len(chosen) >= n:
-            break
-        chosen |= {k, others.get(k, k)}
+        if len(chosen) < n:
+            chosen |= {k, others.get(k, k)}
     return sorted(chosen)
 
 
@@ -229,10 +218,9 @@ def recomputed(job: BoundScorer, run: FirstRun, twice: RecomputeOptions) -> Agai
     """
     if any(details.get("base_url") for details in run.computation.details):
         return _asked_again(job, run, twice.ask_again)
-    settings = job.work.settings
-    if settings.dtype == "float32" or not run.computation.models:
-        return None, None
-    dtype = str(choose_dtype(settings.dtype, choose_device(settings.device)))
+    settings, dtype = job.work.settings, "float32"
+    if settings.dtype != dtype and run.computation.models:
+        dtype = str(choose_dtype(settings.dtype, choose_device(settings.device)))
     if dtype.endswith("float32"):
         return None, None
     return _in_float32(job, run, twice, dtype.removeprefix("torch."))
@@ -316,7 +304,6 @@ def score_undecided(
     """Score the undecided rows of a run that are rated, as the run's own rows are.
 
     Returns their ratings and scores, None where there is no such row, and how many an outage left.
-
     The plan, verdicts and figures of the run stay what they are without them: this is a pass of its
     own, whose journal lies in the run's folder. Judges and means over strangers have no scores of
     single responses, so nothing is computed for them.

@@ -19,7 +19,7 @@ from palate.contexts import of_user, shows, strangers_of
 from palate.contexts.rows import ContextRows, make_rows
 from palate.errors import EndpointError, UsageError
 from palate.evaluation.states import need_choices, user_keys_fn
-from palate.evaluation.work import Computation, Work, journal_in
+from palate.evaluation.work import Computation, Work, journal_in, silent
 from palate.execution import Results
 from palate.records import (
     NO_STRANGER,
@@ -90,10 +90,9 @@ class BoundScorer:
         adapted = work.adapted(scorer, pairs, spec)
         info = info_of(adapted, spec)
         refuse(info, built_context, spec)
-        seed = work.settings.seed
-        user_keys = user_keys_fn(adapted, info, pairs, seed)
-        draws: int = getattr(adapted, "draws", 1)
-        rows = make_rows(pairs, built_context, seed=seed, user_keys=user_keys, state_draws=draws)
+        seed, draws = work.settings.seed, getattr(adapted, "draws", 1)
+        keys = user_keys_fn(adapted, info, pairs, seed)
+        rows = make_rows(pairs, built_context, seed=seed, user_keys=keys, state_draws=draws)
         built_from = text if adapted is built else None
         job = cls(adapted, spec, info, built_context, pairs, rows, work, built_from, text)
         if isinstance(adapted, Mix) and adapted.learns and work.shard is None:
@@ -190,8 +189,7 @@ class BoundScorer:
         """Compute what is missing over the job's rows, or others made of them.
 
         Gives the computation, what each of its passes gave, and the folder of results in the
-        work's place, locked as long as this lasts. `identity` is what the job does not know of the
-        result's identity.
+        work's place, locked as long as this lasts. `identity` is as `manifest` takes it.
         """
         computation = self.computation(rows)
         if need_any := getattr(self.scorer, "need_any", None):
@@ -203,8 +201,7 @@ class BoundScorer:
         with journal_in(folder) as journal:
             if manifest is not None and folder is not None:
                 manifest.write(folder)
-            tell = progress or (lambda done, total: None)
-            passes = computation.run(journal, self.work.root, tell)
+            passes = computation.run(journal, self.work.root, progress or silent(""))
             yield computation, passes, folder
 
 

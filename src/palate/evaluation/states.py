@@ -117,10 +117,8 @@ def user_keys_fn(scorer: Scorer | Judge, info: ScorerInfo, pairs: Dataset, seed:
     Raises `UsageError` for a scorer with a stranger's state that does not say whom it knows.
     """
     state = getattr(scorer, "state", "own") if info.needs_user else "prior"
-    if state == "prior":
-        return no_user_keys
-    if state == "own":
-        return own_user_keys
+    if state in ("prior", "own"):
+        return no_user_keys if state == "prior" else own_user_keys
     if not isinstance(scorer, HasStates):
         raise UsageError(
             f"{type(scorer).__name__} has state={state!r} and does not say whose states it "

@@ -34,6 +34,9 @@ from palate.runs import (
 from palate.scorers import Company
 from palate.seeding import digest
 
+COPIED = ("id", "subset", "category", "traits", "date", "alike")
+"""What a verdict's row says of its pair in the pair's words."""
+
 
 def verdict_rows(
     job: BoundScorer, passes: Sequence[Results], computed: Sequence[int] | None = None
@@ -82,21 +85,16 @@ def row_of(
     position = job.rows.chosen_position(first)
     mirror = job.pairs.mirror_rows[at] if coupled else -1
     return VerdictRow(
-        id=pair.id,
+        **{name: getattr(pair, name) for name in COPIED},
         content_hash=pair.content,
         question_hash=VerdictRow.hash_of(pair.key),
         response_hashes=(VerdictRow.hash_of(pair.chosen), VerdictRow.hash_of(pair.rejected)),
         user=job.rows.user_of(first),
-        subset=pair.subset,
         mirror_of=job.pairs.pairs[mirror].id if mirror >= 0 else None,
         chosen_first=position == 0,
         own_words=int(job.rows.own_words[first]),
         lengths=(len(pair.chosen), len(pair.rejected)),
-        category=pair.category,
-        traits=pair.traits,
-        date=pair.date,
         ratings=_rated(pair, position, scores),
-        alike=pair.alike,
         **dict(verdict),
     )
 

@@ -35,8 +35,7 @@ def refuse_trained(trained: Iterable[str], evaluated: Dataset) -> None:
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"--disjoint-from {name}: {first_line(error)}") from error
         users = {line.strip() for line in text.splitlines()}
-        both = next((row for row in evaluated.rows if row.user_id in users), None)
-        if both is not None:
+        if both := next((row for row in evaluated.rows if row.user_id in users), None):
             raise DataError(
                 f"{name}: user {both.user_id!r} is evaluated in {evaluated.name} too (row "
                 f"{both.id!r}); evaluate people that were not trained on"

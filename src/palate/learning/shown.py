@@ -13,6 +13,7 @@ from palate.contexts.rows import ContextRows, make_rows
 from palate.errors import BenchmarkError, DataError, UsageError
 from palate.learning.encoding import keep_users
 from palate.records import Choice, Context, Part, PreferencePair, Question, Settings, choices_of
+from palate.records.arguments import grouped
 from palate.seeding import unit
 from palate.session import Session
 
@@ -39,17 +40,14 @@ class ShownOptions(NamedTuple):
     def check(self, method: str, readers: Callable[[], Sequence[str]]) -> None:
         """Raise `UsageError` for what the method cannot do, or what is out of range."""
         if self.contexts and method not in (can := readers()):
-            raise UsageError(
-                f"{method} reads nothing of the user; contexts go with {' and '.join(can)}"
-            )
+            others = f"contexts go with {' and '.join(can)}"
+            raise UsageError(f"{method} reads nothing of the user; {others}")
         for name, given in (("shown-nothing", self.nothing), ("opposite", self.opposite)):
             if given and not self.contexts:
                 raise UsageError(f"--{name}: says how a context is shown; add one, as -c profile:5")
         if not 0 <= self.nothing < 1:
-            raise UsageError(
-                f"--shown-nothing {self.nothing:g}: expected a share of the rows, 0 or more, "
-                "below 1"
-            )
+            share = "a share of the rows, 0 or more, below 1"
+            raise UsageError(f"--shown-nothing {self.nothing:g}: expected {share}")
 
 
 @dataclass(frozen=True)
@@ -82,15 +80,12 @@ class ShownRows:
         built = [build_context(text, session, settings) for text in options.contexts]
         for k, context in enumerate(built):
             if context.oracle:
-                raise UsageError(
-                    f"context {context.spec} is an oracle: it shows gold, and no model is trained "
-                    "on that"
-                )
+                why = "is an oracle: it shows gold, and no model is trained on that"
+                raise UsageError(f"context {context.spec} {why}")
             if context.spec in [other.spec for other in built[:k]]:
                 raise UsageError(f"context {context.spec} is named twice")
         pairs, seed = tuple(keep_users(data.pairs, leave_out)), settings.seed
-        known = replace(data, rows=pairs, everyone=(), history=pairs)
-        before = ChoicesBefore(pairs)
+        known, before = replace(data, rows=pairs, everyone=(), history=pairs), ChoicesBefore(pairs)
         rows = [make_rows(known, each, seed=seed, chosen_before=before) for each in built]
         places = {pair.id: k for k, pair in enumerate(pairs)}
         opposite = opposite_votes(known, seed) if options.opposite else {}
@@ -145,9 +140,7 @@ class ChoicesBefore:
     """
 
     def __init__(self, pairs: Iterable[PreferencePair]) -> None:
-        self._of_user: dict[str, list[PreferencePair]] = {}
-        for pair in pairs:
-            self._of_user.setdefault(pair.user_id, []).append(pair)
+        self._of_user = grouped(pairs, lambda pair: pair.user_id)
 
     def __call__(self, row: Question) -> tuple[Choice, ...]:
         """Return them, oldest first."""

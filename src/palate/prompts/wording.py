@@ -76,8 +76,7 @@ WHOLE = ("question", "first", "second", "response", "aspect")
 
 def question_slots(question: str, shown: tuple[Part, ...]) -> Slots:
     """Return the variables of a question and of what is shown of the user."""
-    parts = quoted(shown)
-    return {"about": about(question, shown), "question": question, "parts": parts}
+    return {"about": about(question, shown), "question": question, "parts": quoted(shown)}
 
 
 @dataclass(frozen=True)

@@ -99,9 +99,7 @@ class Company(ABC):
     def combine(self, parts: Sequence[Any]) -> Any:
         """Return what the whole makes of what the computations gave."""
         pairs = self.of_members(parts)
-        return self.joined(
-            [getattr(m.scorer, "combine", itemgetter(0))(given) for m, given in pairs]
-        )
+        return self.joined([getattr(m.scorer, "combine", itemgetter(0))(it) for m, it in pairs])
 
     @abstractmethod
     def joined(self, given: Sequence[Any]) -> Any:
@@ -124,13 +122,12 @@ class Company(ABC):
         either = ("needs_shown", "skips_unshown", "cuts", "pairs_only")
         about: dict[str, Any] = {name: any(getattr(it, name) for it in infos) for name in either}
         about["fingerprint"] = digest(what, [info.fingerprint for info in infos], *also)
-        about["exact"] = all(info.exact for info in infos)
-        return ScorerInfo(**{**about, **more})
+        return ScorerInfo(**{**about, "exact": all(info.exact for info in infos), **more})
 
     def prompts(self, slate: Slate) -> list[str]:
         """Return what the members read, where they say it."""
-        some = [it.scorer.prompts(slate) for it in self.members if hasattr(it.scorer, "prompts")]
-        return [text for prompts in some for text in prompts]
+        some = (it.scorer for it in self.members if hasattr(it.scorer, "prompts"))
+        return [text for scorer in some for text in scorer.prompts(slate)]
 
     def notes(self) -> tuple[str, ...]:
         """Return what members note, each with its name."""
@@ -145,8 +142,7 @@ def _built(
 ) -> NamedMember:
     """Build one member; raises `SpecError` where it cannot be one."""
     try:
-        spec = Spec.parse(text)
-        if _names_members(spec):
+        if _names_members(Spec.parse(text)):
             raise SpecError("it is made of members itself; name those")
         scorer = build_scorer(text, session, settings)
     except SpecError as error:
@@ -204,8 +200,7 @@ class JudgePanel(Company):
         if lost := self.reason(verdict.reason for verdict in verdicts):
             outage = any(judgement.outage for judgement in given)
             return Judgement(margin=None, reason=lost, outage=outage)
-        numbers = [float(VOTES[verdict.outcome]) for verdict in verdicts]
-        if self.by == "margin":
-            numbers = [verdict.margin or 0.0 for verdict in verdicts]
+        by_margin = self.by == "margin"
+        numbers = [(it.margin or 0.0) if by_margin else float(VOTES[it.outcome]) for it in verdicts]
         mean = sum(numbers) / len(numbers)
         return Judgement(margin=float(sign(mean)) if self.by == "majority" else mean)

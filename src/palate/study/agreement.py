@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Literal
 from palate.errors import UsageError
 from palate.metrics import Clusters, clustered_mean, group_gap
 from palate.records import Record, read_date
+from palate.records.arguments import grouped
 from palate.runs import Manifest, RecordResult, ReportedEstimate, load_runs, read_manifest
 from palate.seeding import digest
 from palate.study.answers import read_answers
@@ -103,10 +104,9 @@ def agreement(
         panels=tuple(panels),
         retest=retest_report(included, days),
     )
+    content = digest([answer.model_dump(mode="json") for answer in answers])
     identity: dict[str, Any] = {"benchmark": summary.benchmark, "name": summary.study}
-    identity |= {"plan": plan.hash if plan else None}
-    identity |= {"answers": digest([answer.model_dump(mode="json") for answer in answers])}
-    identity |= {"options": [bound, days]}
+    identity |= {"plan": plan and plan.hash, "answers": content, "options": [bound, days]}
     identity |= {"runs": [[*run.cell, *run.fingerprints] for run in loaded]}
     manifest = Manifest.of(Agreement.kind, identity)
     return Agreement(summary, _item_agreements(included)).saved(root, manifest)
@@ -114,12 +114,9 @@ def agreement(
 
 def _item_agreements(answers: Sequence[AnswerRow]) -> tuple[ItemAgreement, ...]:
     """Return what was chosen of each item, most disagreement first."""
-    items = defaultdict[str, list[AnswerRow]](list)
-    for answer in answers:
-        if answer.kind == "pair" and not answer.again:
-            items[answer.item].append(answer)
+    answered = [row for row in answers if row.kind == "pair" and not row.again]
     rows = []
-    for item, listed in items.items():
+    for item, listed in grouped(answered, lambda row: row.item).items():
         choices = Counter(sorted(answer.choice for answer in listed))
         sides = [n for choice, n in choices.items() if choice != "skip"]
         couples = sum(sides) * (sum(sides) - 1)

@@ -91,11 +91,8 @@ def answer_rows(db: sqlite3.Connection, study: Study) -> list[AnswerRow]:
         "ORDER BY length(rater), rater, position"
     ).fetchall()
     answers = [(json.loads(traits) or {}, json.loads(answer)) for traits, answer in stored]
-    failed = Counter(
-        row["rater"]
-        for _, row in answers
-        if row["kind"] == "check" and row["choice"] != row["expected"]
-    )
+    checks = (row for _, row in answers if row["kind"] == "check")
+    failed = Counter(row["rater"] for row in checks if row["choice"] != row["expected"])
     rows = []
     for traits, row in answers:
         excluded = failed[row["rater"]] > study.plan.most_failed_checks
@@ -167,8 +164,7 @@ def rater_lists(study: Study) -> Iterator[dict[str, Any]]:
         sessions = Sessions(db, study)
         raters = [name for (name,) in db.execute("SELECT rater FROM raters")]
         lists = {rater: [entry for entry, _ in sessions.session(rater)] for rater in raters}
-        free = sessions.free_places().items()
-        lists |= {rater: sessions.planned(place) for rater, place in free}
+        lists |= {name: sessions.planned(place) for name, place in sessions.free_places().items()}
     for rater in sorted(lists, key=lambda name: (len(name), name)):
         for position, entry in enumerate(lists[rater]):
             if (item := study.items.get(entry.item)) is not None:

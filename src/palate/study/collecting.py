@@ -16,6 +16,7 @@ from palate.embeddings import plain_item
 from palate.errors import RunError, UsageError
 from palate.learning import Choices, PersonalModel, PReF, next_question
 from palate.records import Question, Record, Settings, Slate, normal_form, user_key
+from palate.records.arguments import grouped
 from palate.seeding import rng, shuffled, unit
 from palate.session import Session
 from palate.study.answers import SIDES
@@ -50,9 +51,7 @@ def plan_collection(dataset: Dataset, options: CollectOptions, folder: Path | st
     cannot be, and a model that is no pref.
     """
     kinds = positions(options.per_rater, options.test_share, options.again)
-    rows: dict[str, list[Question]] = defaultdict(list)
-    for row in dataset.rows:
-        rows[choice_key(row.text, row.turns)].append(row)
+    rows = grouped(dataset.rows, lambda row: choice_key(row.text, row.turns))
     pairs = {key: _pairs_of(rows[key], dataset.name, options.seed, key) for key in sorted(rows)}
     test: dict[str, list[list[StudyItem]]] = defaultdict(list)
     for key, items in pairs.items():
@@ -142,11 +141,8 @@ def choose_next(study: Study, session: Session) -> Chooser:
             return None
         kind, stream = kinds[len(entries)], rng("collect", plan.seed, rater, len(entries))
         may_return = study.items.keys() - {entry.item for entry, _ in entries if entry.again}
-        earlier = [
-            entry
-            for entry, given in entries[: max(0, len(entries) - BETWEEN)]
-            if given and given.choice != "skip" and entry.item in may_return
-        ]
+        met = [it for it, given in entries[:-BETWEEN] if given and given.choice != "skip"]
+        earlier = [entry for entry in met if entry.item in may_return]
         if kind == "again" and earlier:
             before = earlier[int(stream.integers(len(earlier)))]
             return ListEntry(item=before.item, swapped=not before.swapped, again=True)
@@ -181,12 +177,9 @@ def _most_telling(
 
     def pick(entries: Entries, left: Sequence[str]) -> str | None:
         usable = [item for item in left if item in place]
-        known = [
-            (place[entry.item], given.choice == "second")
-            for entry, given in entries
-            if given and given.choice in ("first", "second")
-            if entry.item in place and not entry.again
-        ]
+        once = [(it, given) for it, given in entries if it.item in place and not it.again]
+        sides = [(place[it.item], given.choice) for it, given in once if given]
+        known = [(k, side == "second") for k, side in sides if side in SIDES]
         if not usable or not known:
             return None
         places, second = np.array(known).T
@@ -219,9 +212,8 @@ def contract_rows(study: Study, answers: Iterable[AnswerRow]) -> Iterator[dict[s
             raise RunError(f"{study.folder}: item {answer.item} of {answer.rater} is not planned")
         if answer.again or answer.choice == "skip" or answer.item not in items:
             continue
-        item = items[answer.item]
+        item, user = items[answer.item], f"{plan.hash[:8]}-{answer.rater}"
         *turns, last = item.question
-        user = f"{plan.hash[:8]}-{answer.rater}"
         again = second.get((answer.rater, answer.item)) if answer.choice in SIDES else None
         yield choice_row(
             user,

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
+from functools import partial
 from hashlib import sha256
 from importlib.resources import files
 from pathlib import Path
@@ -104,13 +105,10 @@ class Database:
 @contextmanager
 def reading(folder: Path, plan: str) -> Iterator[sqlite3.Connection]:
     """Give a connection that sees one state and writes nothing; raises as `Database` does."""
-    path = folder / FILE
-    there, uri = path.exists(), f"{path.resolve().as_uri()}?mode=ro"
-    where = uri if there else ":memory:"
-    with (
-        _problems(path),
-        closing(sqlite3.connect(where, BUSY, isolation_level=None, uri=there)) as db,
-    ):
+    there = (path := folder / FILE).exists()
+    where = f"{path.resolve().as_uri()}?mode=ro" if there else ":memory:"
+    connect = partial(sqlite3.connect, where, BUSY, isolation_level=None, uri=there)
+    with _problems(path), closing(connect()) as db:
         if not there:
             _fill(db, plan)
         db.execute("BEGIN")
@@ -226,8 +224,7 @@ class Sessions(NamedTuple):
         consented, traits, practice, ended = row
         listed = "SELECT item, answer IS NULL FROM entries WHERE rater = ? ORDER BY position"
         session = list(enumerate(self.db.execute(listed, (rater,))))
-        items = self.study.items
-        waiting = [k for k, (item, is_open) in session if is_open and item in items]
+        waiting = [k for k, (item, is_open) in session if is_open and item in self.study.items]
         answered = sum(not is_open for _, (_, is_open) in session)
         total = answered + len(waiting)
         if self.study.plan.mode == "collect" and not ended:

@@ -43,9 +43,8 @@ def serve_study(
         from palate.study.steps import create_app
         from palate.study.store import StudyStore
     except ModuleNotFoundError as error:
-        raise UsageError(
-            f"palate study serve needs pip install 'palate[study]' ({error.name} is missing)"
-        ) from error
+        needs = "palate study serve needs pip install 'palate[study]'"
+        raise UsageError(f"{needs} ({error.name} is missing)") from error
     if not hold_minutes >= 1:
         raise UsageError(f"--hold {hold_minutes:g}: expected a minute or more")
     for option, given in {"--url": url, "--return": onward}.items():

@@ -21,6 +21,7 @@ from palate.metrics import (
 )
 from palate.metrics.ratings import Measure
 from palate.records import Outcome, Record
+from palate.records.arguments import grouped
 from palate.runs import ReportedEstimate, Run, holm_within
 from palate.study.records import HIGHEST, LOWEST, AnswerRow
 
@@ -160,18 +161,16 @@ def equal_quality(
         finding = APART
     elif finding == "equivalent" and not (of_checks.low is not None and of_checks.low > margin):
         finding = BLIND
+    more = {"p": tested.p, "finding": finding}
     return (
-        Figure.make(
-            "quality", dimension, "chosen − rejected", of_pairs, p=tested.p, finding=finding
-        ),
+        Figure.make("quality", dimension, "chosen − rejected", of_pairs, **more),
         Figure.make("quality", dimension, "on checks", of_checks),
     )
 
 
 def _mean(rated: Sequence[RatingDifference]) -> Estimate:
     values, raters, pairs = zip(*rated, strict=True) if rated else ((), (), ())
-    most = float(HIGHEST - LOWEST)
-    rows = Clusters.of(raters, questions=pairs)
+    rows, most = Clusters.of(raters, questions=pairs), float(HIGHEST - LOWEST)
     return clustered_mean(values, rows, null=0, bounds=(-most, most))
 
 
@@ -183,9 +182,7 @@ def beside_people(answers: Sequence[AnswerRow], runs: Sequence[Run]) -> Iterator
     it would agree more than any rater does. Raises `UsageError` for several runs of a scorer under
     one context.
     """
-    items: dict[str, list[AnswerRow]] = {}
-    for answer in answers:
-        items.setdefault(answer.item, []).append(answer)
+    items = grouped(answers, lambda answer: answer.item)
     tested: dict[str, tuple[Estimate, Estimate, Estimate]] = {}
     for run in runs:
         picks = _picks(items, run)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from palate.errors import UsageError
 from palate.records import Judgement, ScorerInfo, Settings, Slate
+from palate.records.arguments import grouped
 from palate.seeding import digest
 from palate.session import Session
 from palate.specs import Spec
@@ -35,9 +36,8 @@ class People:
         self.known, self.folder = {*study.plan.items, *study.plan.left_out}, study.folder
         pairs = counted(read_answers(study))
         votes = [answer for answer in pairs if everybody or not answer.excluded]
-        self.votes: dict[str, list[int]] = {}
-        for answer in votes:
-            self.votes.setdefault(answer.item, []).append(SIDES[answer.choice])
+        of_item = grouped(votes, lambda answer: answer.item)
+        self.votes = {item: [SIDES[it.choice] for it in of] for item, of in of_item.items()}
         counted_votes = sorted((answer.item, answer.rater, answer.choice) for answer in votes)
         people = len({answer.rater for answer in votes})
         excluded = len({answer.rater for answer in pairs if answer.excluded})
@@ -66,9 +66,8 @@ class People:
                     f"people:{self.folder}: a row is no item of its plan; take the data, contexts "
                     "and seed that it was planned with"
                 )
-            votes = self.votes.get(item.id)
-            if not votes:
-                yield k, Judgement(margin=None, reason=NOBODY)
-                continue
             side = 1 if slate.candidates[0] == item.answers[0] else -1
-            yield k, Judgement(margin=side * sum(votes) / len(votes))
+            if votes := self.votes.get(item.id):
+                yield k, Judgement(margin=side * sum(votes) / len(votes))
+            else:
+                yield k, Judgement(margin=None, reason=NOBODY)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from palate.contexts import NOTHING, build_context, kinds_of, refuse_other_draws
 from palate.errors import UsageError
 from palate.evaluation import make_rows
 from palate.records import Context, Settings, Slate, normal_form, user_key
+from palate.records.arguments import grouped
 from palate.seeding import digest, rng, shuffled
 from palate.session import default_session
 from palate.study.records import (
@@ -73,10 +75,9 @@ def plan_study(
     >>> len(study.items) - len(study.plan.checks), len(study.plan.lists)
     (240, 15)
     """
-    settings = settings or Settings()
+    settings, session = settings or Settings(), default_session()
     seed, raters = settings.seed, options.raters
     usual = POSTS if any(row.profile for row in dataset.rows) else (NOTHING,)
-    session = default_session()
     built = (build_context(spec, session, settings) for spec in options.contexts or usual)
     contexts = {context.spec: context for context in built}
     refuse_other_draws(contexts)
@@ -139,10 +140,8 @@ def make_items(
                 strangers = [pool.stranger(of, *like) for of in needs if of != "aspects"]
                 of_item.update(user_key(other.id) for other in strangers if other is not None)
             side = "first" if item.answers[0] == pair.chosen else "second"
-            row_id = rows.id(k)
-            gold.append(
-                GoldRow(item=item.id, context=context.spec, row=row_id, chosen=side, user=user)
-            )
+            named = {"item": item.id, "context": context.spec, "row": rows.id(k)}
+            gold.append(GoldRow(**named, chosen=side, user=user))
     if not items:
         raise UsageError(f"{dataset.name}: no row has anything to show; add -c none")
     whole = (items[name].model_copy(update={"users": (*sorted(users[name]),)}) for name in items)
@@ -156,14 +155,13 @@ def make_checks(items: Sequence[StudyItem], n: int, per_rater: int, seed: int) -
     other question is of another category where there is one. Raises `UsageError` where there are
     fewer than each rater gets.
     """
-    of_question: dict[str, list[StudyItem]] = {}
-    for item in [item for item in items if item.asks == "better"] or items:
-        question = [(message.role, normal_form(message.content)) for message in item.question]
-        of_question.setdefault(digest(question), []).append(item)
+    of_question = grouped(
+        [item for item in items if item.asks == "better"] or items,
+        lambda item: digest([(it.role, normal_form(it.content)) for it in item.question]),
+    )
     if per_rater and len(of_question) < 2:
-        raise UsageError(
-            "one question only, so no checks; --checks 0 asks without, and shows no equivalence"
-        )
+        what = "one question only, so no checks"
+        raise UsageError(f"{what}; --checks 0 asks without, and shows no equivalence")
     order = shuffled(sorted(of_question), "checked questions", seed)
     checks: dict[str, StudyItem] = {}
     for k in range(TRIES * max(n, len(order)) if n else 0):
@@ -200,9 +198,7 @@ def assign_items(
     Raters get equally many items, or one more, and of each label about their share. Raises
     `UsageError` for too few raters, and for more than there is work for.
     """
-    of_pair: dict[str, list[StudyItem]] = {}
-    for item in items:
-        of_pair.setdefault(item.pair, []).append(item)
+    of_pair = grouped(items, lambda item: item.pair)
     needed, most = per_pair * max(map(len, of_pair.values())), per_pair * len(items)
     if not needed <= raters <= most:
         raise UsageError(
@@ -211,11 +207,10 @@ def assign_items(
             "--per-pair needs fewer raters, as do fewer contexts (-c none)"
         )
     generator = rng("study lists", seed)
-    share = Counter(labels[item.id] for item in items)
+    share, pairs = Counter(labels[item.id] for item in items), list(of_pair.values())
     column = {label: k for k, label in enumerate(share)}
     met, loads = np.zeros((raters, len(share))), np.zeros(raters)
     lists: Lists = [[] for _ in range(raters)]
-    pairs = list(of_pair.values())
     for number in generator.permutation(len(pairs)):
         places = [item for item in pairs[int(number)] for _ in range(per_pair)]
         # Who has least takes part, so that nobody is ever two items ahead.
@@ -248,9 +243,8 @@ def order_lists(lists: Lists, checks: Lists, seed: int) -> tuple[tuple[ListEntry
     the expected answer stands.
     """
     generator = rng("study sides", seed)
-    listed = [
-        (k, item) for lists_of in (lists, checks) for k, of in enumerate(lists_of) for item in of
-    ]
+    both = chain(enumerate(lists), enumerate(checks))
+    listed = [(k, item) for k, of in both for item in of]
     ways = balanced_directions([((k, item.kind), item.id) for k, item in listed], generator)
     swapped = {
         (k, item.id): way != (item.expected == "second")

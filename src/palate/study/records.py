@@ -16,6 +16,7 @@ from pydantic import Field
 from palate.errors import ResourceError, RunError, UsageError, writing
 from palate.files import whole_folder, write_json, write_whole
 from palate.records import Message, Part, Record, Slate, normal_form, problem_of
+from palate.records.arguments import grouped
 from palate.runs import VerdictRow
 from palate.seeding import digest
 
@@ -251,18 +252,14 @@ class Study:
     @cached_property
     def gold_of(self) -> dict[str, tuple[GoldRow, ...]]:
         """The benchmark's rows behind each item."""
-        rows: dict[str, list[GoldRow]] = {}
-        for row in self.gold:
-            rows.setdefault(row.item, []).append(row)
+        rows = grouped(self.gold, lambda row: row.item)
         return {item: tuple(listed) for item, listed in rows.items()}
 
     @cached_property
     def responses_of(self) -> dict[str, tuple[str, str]]:
         """The hashes of each item's answers, as rows of runs name them."""
-        return {
-            name: (VerdictRow.hash_of(item.answers[0]), VerdictRow.hash_of(item.answers[1]))
-            for name, item in self.items.items()
-        }
+        of = VerdictRow.hash_of
+        return {name: (of(it.answers[0]), of(it.answers[1])) for name, it in self.items.items()}
 
     def write(self) -> None:
         """Write a new folder or none; `RunError` where it exists, `ResourceError` if full."""
@@ -298,9 +295,8 @@ def read_study(folder: Path | str) -> Study:
         written = document.pop("hash")
         plan = StudyPlan.model_validate(document)
     except (OSError, ValueError, KeyError, AttributeError) as error:
-        raise RunError(
-            f"{folder}: no study ({problem_of(error)}); make one with palate study plan"
-        ) from error
+        why = f"no study ({problem_of(error)})"
+        raise RunError(f"{folder}: {why}; make one with palate study plan") from error
     if written != plan.hash:
         raise RunError(f"{folder / PLAN}: changed since it was planned; plan a new study")
     items = _read_lines(folder / ITEMS, StudyItem, plan.items.values())

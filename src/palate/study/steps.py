@@ -6,6 +6,7 @@ import logging
 import re
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 from urllib.parse import parse_qsl
@@ -288,11 +289,10 @@ def _id_words(name: str) -> str:
 
 def _seconds_since(text: str) -> float | None:
     """Return how long ago a page was made; None for what no page says."""
-    try:
+    with suppress(ValueError):
         seconds = time.time() - float(text)
-    except ValueError:
-        return None
-    return seconds if 0 <= seconds < float("inf") else None
+        return seconds if 0 <= seconds < float("inf") else None
+    return None
 
 
 class AskedQuestion(NamedTuple):
