@@ -75,6 +75,7 @@ class Reported:
     target: flags.Target = flags.output(
         flags.Target.PREFERENCE, "rating: also against the ratings that users gave."
     )
+    kinds: str | None = flags.run(None, "Also strangers who share this trait.", metavar="TRAIT")
     users: str | None = flags.data(None, "Data whose users are lent to the rows.", metavar="FILE")
     pressure: bool = flags.run(False, "Also with the user stating the wrong answer.")
     margin: float = flags.output(MARGIN, "Largest fall in accuracy that is harmless.")
@@ -92,7 +93,6 @@ def evaluate(
     computing: ComputingTwice,
     drawn: Shots,
     reported: Reported,
-    kinds: str | None = flags.run(None, "Also strangers who share this trait.", metavar="TRAIT"),
     disjoint_from: list[str] = flags.data(
         [], "What models were trained on: no user of it may be here; or a .txt of users; repeat."
     ),
@@ -127,12 +127,14 @@ def evaluate(
         twice = RecomputeOptions(computing.noise_rows, computing.ask_again).check()
         only_looks = dry_run or requests is not None
         asked = pair_sets, scorers, context, work, twice
-        key = None if only_looks else grid_key(*asked, rate_undecided=rated, kinds=kinds)
+        key = None if only_looks else grid_key(*asked, rate_undecided=rated, kinds=reported.kinds)
         grid = recall(key, work)
         if grid is not None:
             err.print(f"finished before: {many(len(grid.runs), 'run')} under {output}/")
         else:
-            cells = plan_grid(pair_sets, scorers, context, work, rate_undecided=rated, kinds=kinds)
+            cells = plan_grid(
+                pair_sets, scorers, context, work, rate_undecided=rated, kinds=reported.kinds
+            )
             err.print(_size(cells))
             if only_looks and _looked(cells, work, requests, output):
                 return

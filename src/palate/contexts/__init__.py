@@ -9,6 +9,7 @@ from palate.contexts.controls import (
     of_stranger,
     of_user,
     one_spelling,
+    pool_of,
     read_owner,
     refuse_other_draws,
     same_of,

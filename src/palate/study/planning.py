@@ -14,7 +14,7 @@ from scipy.optimize import linear_sum_assignment
 
 from palate.benchmarks import Dataset
 from palate.comparison.grid import POSTS
-from palate.contexts import NOTHING, build_context, kinds_of, refuse_other_draws, shows
+from palate.contexts import NOTHING, build_context, kinds_of, pool_of, refuse_other_draws, shows
 from palate.errors import UsageError
 from palate.evaluation import make_rows
 from palate.records import Context, Settings, Slate, normal_form, user_key
@@ -135,7 +135,8 @@ def make_items(
             of_item.add(user := user_key(pair.user_id))
             if shows(context.spec) == "stranger":
                 pool = pools[pair.subset].at(pair.id, pair.user_id, k % rows.draws)
-                pool = getattr(context, "pool_of", lambda known: known)(pool)
+                if parts := getattr(context, "parts", ()):
+                    pool = pool_of(parts, pool)
                 like = getattr(context, "same", ""), kinds_of
                 strangers = [pool.stranger(of, *like) for of in needs if of != "aspects"]
                 of_item.update(user_key(other.id) for other in strangers if other is not None)

@@ -16,6 +16,7 @@ from palate.answers.drawing import refuse_draws
 from palate.benchmarks import Data, Dataset, dataset_of
 from palate.errors import RunError, UsageError, writing
 from palate.evaluation import BoundScorer, Work, WorkOptions
+from palate.files import write_whole
 from palate.metrics import ForecastShare, Skill, forecast_shares
 from palate.records import Record
 from palate.records.arguments import checked
@@ -124,8 +125,10 @@ def forecast(
         rated = (read_manifest(it).identity["samples"] for it in on_disk.result_folders(place))
         before, at = samples.content not in rated, datetime.now(UTC).isoformat(timespec="seconds")
         line = Written(at=at, before_rating=before, summary=result.content_hash)
-        with writing(result.folder, RunError), (result.folder / JOURNAL).open("a") as file:
-            file.write(f"{line.model_dump_json()}\n")
+        journal = result.folder / JOURNAL
+        with writing(result.folder, RunError):
+            earlier = journal.read_text(encoding="utf-8") if journal.is_file() else ""
+            write_whole(journal, f"{earlier}{line.model_dump_json()}\n")
     return result
 
 
