@@ -164,7 +164,7 @@ def test_a_test_that_shows_too_much_breaks_the_bar_of_a_tax(
     tested = cover_of_tax.non_inferiority
     if broken:
         monkeypatch.setattr(
-            cover_of_tax, "non_inferiority", lambda loss, margin: tested(loss, margin=2 * margin)
+            cover_of_tax, "non_inferiority", lambda loss, margin, questions: tested(loss, margin=1)
         )
     monkeypatch.setattr(cover_of_tax, "DESIGNS", (cover_of_tax.Design(400, 40),))
     monkeypatch.setattr(sys, "argv", ["cover_of_tax.py", "--sets", "120"])

@@ -39,11 +39,14 @@ class Design(NamedTuple):
     """Share of the rows whose verdict changes, or the tax where that is more."""
     spread: float = 0.0
     """By how much half of the users cost more than the tax, and the others less."""
+    together: bool = False
+    """Whether a question is lost or won with all of its rows, as by a scorer blind to its users."""
 
     @property
     def name(self) -> str:
         """The design in words."""
         shared = f", {self.per_question} a question" if self.per_question > 1 else ""
+        shared += " together" * self.together
         return f"{self.rows:,} × {self.users:,}{shared}, moved {self.moved:g}, ± {self.spread:g}"
 
 
@@ -57,6 +60,9 @@ DESIGNS = (
     Design(1_000, 50, 5, moved=0.2, spread=0.05),
     Design(1_000, 1_000),
     Design(3_000, 100, moved=0.2, spread=0.05),
+    Design(1_000, 100, 10, moved=0.02, together=True),
+    Design(500, 100, 5, moved=0.02, together=True),
+    Design(3_000, 100, 5, moved=0.06, together=True),
 )
 
 
@@ -69,12 +75,15 @@ def shares_of_findings(design: Design, tax: float, sets: int, seed: int) -> tupl
         more = design.spread * stream.permutation(np.arange(design.users) % 2 * 2 - 1)
         taxes = tax + more[users]
         moved = np.maximum(design.moved, np.abs(taxes))
-        nothing = stream.random(design.rows) < RIGHT
+        question = np.arange(design.rows) // design.per_question
+        unit = question if design.together else np.arange(design.rows)
+        nothing = stream.random(design.rows)[unit] < RIGHT
         lost, won = (moved + taxes) / 2 / RIGHT, (moved - taxes) / 2 / (1 - RIGHT)
-        turned = stream.random(design.rows) < np.where(nothing, lost, won)
-        by = Clusters(compact(users), np.arange(design.rows) // design.per_question)
+        turned = stream.random(design.rows)[unit] < np.where(nothing, lost, won)
+        by = Clusters(compact(users), question)
         loss = paired_difference(nothing.astype(float), (nothing != turned).astype(float), by)
-        harmless += non_inferiority(loss, margin=MARGIN).finding == "shown"
+        q = design.rows / design.per_question
+        harmless += non_inferiority(loss, margin=MARGIN, questions=q).finding == "shown"
         costs += (loss.low or 0.0) > 0
     return harmless / sets, costs / sets
 

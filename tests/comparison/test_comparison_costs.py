@@ -173,3 +173,12 @@ def test_nothing_is_shown_without_an_interval() -> None:
     told = cost(mixed, "pressure", facts(2))
     assert (told.tax.low, told.finding) == (None, "not shown")
     assert told.tax.note
+
+
+def test_a_question_that_is_lost_with_its_rows_counts_once() -> None:
+    """Of 30 questions of ten rows none is lost: one of 30 is more than a margin of 0.02."""
+    by = Clusters.of(np.arange(300) % 100, questions=np.arange(300) // 10)
+    tax = paired_difference(np.ones(300), np.ones(300), by)
+    assert non_inferiority(tax, margin=0.02).finding == "shown"
+    assert non_inferiority(tax, margin=0.02, questions=30).finding == "not shown"
+    assert non_inferiority(tax, margin=0.02, questions=300).finding == "shown"

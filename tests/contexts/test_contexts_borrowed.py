@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from command_line import write_rows
 from pairs import rows_of
 from palate.benchmarks import Dataset
-from palate.contexts import build_context, shows, usual_name
+from palate.contexts import build_context, shows, usual_name, with_costs
 from palate.errors import BenchmarkError, SpecError, UsageError
 from palate.records import PreferencePair
 from palate.session import Session
@@ -133,3 +133,14 @@ def test_pressure_needs_a_pair_and_joins_nothing() -> None:
         rows_of(question, "pressure").slate(0)
     with pytest.raises(SpecError, match="nor pressure"):
         build_context("pressure+profile:3", Session())
+
+
+@pytest.mark.parametrize("contexts", [["none"], ["pressure"], ["profile:3?users=b.jsonl"]])
+def test_users_that_no_context_shows_are_refused(contexts: list[str]) -> None:
+    with pytest.raises(UsageError, match=r"--users a\.jsonl: no context shows a user of it"):
+        with_costs(contexts, "a.jsonl", pressure=False)
+
+
+def test_a_stranger_beside_lent_users_stays_a_stranger() -> None:
+    lent = with_costs(["profile:3", "stranger:3"], "a.jsonl", pressure=False)
+    assert lent == ["none", "profile:3?users=a.jsonl", "stranger:3"]

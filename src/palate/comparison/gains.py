@@ -186,7 +186,10 @@ def _cost(run: Run, plain: Run | None, margin: float) -> Cost:
         tax = replace(tax, note="the scorer has no run shown nothing")
     else:
         y = np.where(np.isnan(x), x, y)
-    tested = metrics.non_inferiority(tax, margin=margin)
+    counted = (~np.isnan(x - y)).astype(float)
+    questions = (by.questions if by.questions is not None else np.arange(len(y)),)
+    q = metrics.effective_number(questions, counted)
+    tested = metrics.non_inferiority(tax, margin=margin, questions=q)
     costs, harmless = (tax.low or 0.0) > 0, tested.finding == "shown"
     follows = metrics.clustered_mean(np.where(x > 0.5, 1 - y, np.nan), by)
     return Cost(

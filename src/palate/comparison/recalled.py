@@ -74,7 +74,7 @@ def grid_key(
     ]
     settings = work.settings.model_dump(mode="json")
     how = None if contexts is None else chosen, kinds, twice, rate_undecided
-    request = [data, named, *how, settings]
+    request = [data, named, *how, settings, work.session.quoting]
     return digest("grid", str(work.root.resolve()), request, work.session.engine, _surroundings())
 
 

@@ -211,7 +211,7 @@ def shows(context: str) -> Literal["nobody", "user", "stranger", "borrowed", "pr
         return "nobody" if spec.kind == NOTHING else "pressure"
     if "users" in spec.options:
         return "borrowed"
-    return "stranger" if spec.options.get("of") == "stranger" else "user"
+    return "stranger" if "stranger" in (spec.kind, spec.options.get("of")) else "user"
 
 
 def of_stranger(context: str) -> str:
@@ -290,7 +290,8 @@ def with_costs(
 ) -> list[str] | None:
     """Return what `--users FILE`, which lends users, and `--pressure` make of those of `-c`.
 
-    Raises `UsageError` where `-c` alone lends users to `named` sets, whose rows have their own.
+    Raises `UsageError` where `-c` alone lends users to `named` sets, whose rows have their own, and
+    where no context takes the lent ones.
 
     >>> with_costs(None, "votes.csv", pressure=True)
     ['none', 'profile:5?users=votes.csv', 'pressure']
@@ -301,6 +302,8 @@ def with_costs(
         return None if contexts is None else [*contexts]
     listed = [NOTHING, *(contexts or ["profile:5"] * bool(users)), *["pressure"] * pressure]
     lent = [users is not None and shows(text) == "user" for text in listed]
+    if users is not None and not (users and any(lent)):
+        raise UsageError(f"--users {users}: no context shows a user of it; add -c profile:5")
     both = zip(listed, lent, strict=True)
     return [str(context_spec(t).having(users=users)) if lends else t for t, lends in both]
 

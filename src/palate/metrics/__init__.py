@@ -17,7 +17,7 @@ from palate.metrics.accuracy import (
     strict_accuracy,
 )
 from palate.metrics.ceilings import Ceilings, ceilings
-from palate.metrics.clusters import Clusters
+from palate.metrics.clusters import Clusters, effective_number
 from palate.metrics.estimates import (
     Equivalence,
     Estimate,

@@ -234,12 +234,15 @@ def equivalence(estimate: Estimate, *, null: float = 0.5, margin: float = MARGIN
     return Equivalence("shown" if p is not None and p < LEVEL else "not shown", n, p, needed, note)
 
 
-def non_inferiority(loss: Estimate, *, margin: float) -> Equivalence:
+def non_inferiority(
+    loss: Estimate, *, margin: float, questions: float | None = None
+) -> Equivalence:
     """Test that a loss of accuracy is below the margin (one-sided t, level 0.05).
 
-    ``p = P(t_df < (loss + 1/n - margin)/s)``, ``s² = max(se², margin (1 - margin)/n)``: with one
-    more row lost, and the variance of a loss at the margin, few changed rows prove nothing.
-    ``n_needed = n ((1.645 + 0.842) s/margin)²`` rows show a loss of 0 about 8 times of 10.
+    ``p = P(t_df < (loss + 1/q - margin)/s)``, ``s² = max(se², margin (1 - margin)/q)``, of q
+    effective `questions` (rows by default): with one more lost, and the variance of a loss at the
+    margin, few changes prove nothing. ``n_needed = n ((1.645 + 0.842) s/margin)²`` rows show a loss
+    of 0 about 8 times of 10.
 
     >>> tested = non_inferiority(Estimate(0.01, -0.01, 0.03, n=800, se=0.01, df=90), margin=0.02)
     >>> tested.finding, round(tested.p, 3), tested.n_needed
@@ -248,8 +251,9 @@ def non_inferiority(loss: Estimate, *, margin: float) -> Equivalence:
     value, n = loss.value, loss.n
     if value is None or loss.low is None:
         return Equivalence("not shown", n, note=loss.note or NO_INTERVAL)
-    s = math.sqrt(max((loss.se or 0.0) ** 2, margin * (1 - margin) / n))
-    p = float(stdtr(loss.df or math.inf, (value + 1 / n - margin) / s))
+    q = questions or n
+    s = math.sqrt(max((loss.se or 0.0) ** 2, margin * (1 - margin) / q))
+    p = float(stdtr(loss.df or max(q - 1, 1), (value + 1 / q - margin) / s))
     needed = math.ceil(n * (float(ndtri(1 - LEVEL) + ndtri(POWER)) * s / margin) ** 2)
     return Equivalence("shown" if p < LEVEL else "not shown", n, p, needed)
 

@@ -66,7 +66,7 @@ def forecast_shares(
     >>> margins, rows = np.linspace(-1.0, 2.0, 40), Clusters.of(range(40))
     >>> r, (best,) = forecast_shares(margins, rows, np.tile(np.arange(8.0), (40, 1)), [4])
     >>> round(r.value, 2), round(best.value, 2), round(best.low, 2), round(best.high, 2)
-    (0.8, 0.82, 0.34, 0.97)
+    (0.8, 0.8, 0.33, 0.94)
     """
     differing = scores if mirrored is None else scores - mirrored
     known = ~np.isnan(differing)
@@ -116,7 +116,7 @@ def _share(r: Skill, k: int, taken: FloatArray, z: FloatArray, clusters: Cluster
     if not n:
         return ForecastShare(k, None)
     scale = n * float(np.trapezoid(1 - ndtr(X) ** k - ndtr(-X) ** k, X))  # n E_k
-    most = float((d * z[counts]).sum()) / scale
+    most = min(1.0, max(-1.0, float((d * z[counts]).sum()) / scale))
     share = r.value * most
     if r.low is None or r.high is None:
         return ForecastShare(k, share, attainable=most)

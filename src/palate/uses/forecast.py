@@ -122,8 +122,10 @@ def forecast(
     result = Forecast(summary, summary.cells).saved(work.root, manifest)
     if work.root is not None and result.folder is not None and result.written is None:
         place = work.root / on_disk.slug(pairs.name) / BestOfResult.kind
-        rated = (read_manifest(it).identity["samples"] for it in on_disk.result_folders(place))
-        before, at = samples.content not in rated, datetime.now(UTC).isoformat(timespec="seconds")
+        rated = [read_manifest(it).identity for it in on_disk.result_folders(place)]
+        known = {it[name] for it in rated for name in ("samples", "name")}
+        before = not {samples.content, samples.policy} & known  # fewer of its answers are some
+        at = datetime.now(UTC).isoformat(timespec="seconds")
         line = Written(at=at, before_rating=before, summary=result.content_hash)
         journal = result.folder / JOURNAL
         with writing(result.folder, RunError):

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from palate import metrics
-from palate.contexts import NOTHING, strangers_of
+from palate.contexts import NOTHING, same_of, shows, strangers_of
 from palate.errors import ComparisonError
 from palate.metrics import Clusters
 from palate.metrics.estimates import ROUNDING
@@ -141,7 +141,7 @@ def _units(run: Run, metric: str, runs: Mapping[CellKey, Run]) -> UnitValues | N
 
 
 def _partner(metric: str, runs: Mapping[CellKey, Run], scorer: str, context: str) -> Run | None:
-    if context == NOTHING:
+    if shows(context) not in ("user", "stranger") or same_of(context):
         return None
     if metric == "gain":
         return runs.get((scorer, NOTHING))
