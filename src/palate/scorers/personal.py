@@ -292,8 +292,8 @@ class ThirdUsers:
 
     def notes(self) -> tuple[str, ...]:
         """Say how large a state is, and how many vote."""
-        voters = min(VOTERS, len(self.known))
-        return (*self.personal.notes(), f"{voters:,} users' states vote, third users of each row")
+        voters = f"{'at most ' * bool(self.same)}{min(VOTERS, len(self.known)):,}"
+        return (*self.personal.notes(), f"{voters} users' states vote, third users of each row")
 
     def judge(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Judgement]]:
         """Yield the difference of the two shares of votes; unscored where nobody can vote."""
