@@ -26,8 +26,8 @@ def kinds_of(users: Mapping[str, User], same: str) -> Mapping[str, Hashable]:
     if same == CLUSTER and not any(same in it.traits for it in users.values()):
         return _clusters(users)
     traits = same.split(",")
-    told = {of: [it.traits.get(name, "").strip() for name in traits] for of, it in users.items()}
-    return {of: tuple(values) for of, values in told.items() if all(values)}
+    table = {of: [it.traits.get(name, "").strip() for name in traits] for of, it in users.items()}
+    return {of: tuple(values) for of, values in table.items() if all(values)}
 
 
 def need_same(dataset: Dataset, same: str) -> None:
