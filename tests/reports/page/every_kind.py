@@ -20,6 +20,7 @@ from palate.construction import (
 from palate.quality import QualityScore
 from palate.runs import Manifest
 from palate.study import agreement
+from palate.uses.forecast import forecast
 from study.planted_answers import panel_of
 
 SCORERS = ("longest", "shortest", "random")
@@ -43,14 +44,16 @@ def save_best_of_n(root: Path) -> None:
     answers = root / "answers.jsonl"
     with answers.open("w", encoding="utf-8") as file:
         for k, row in enumerate(questions.rows):
-            own = [f"An answer of {'some ' * (k % 3 + n)}words." for n in range(4)]
+            own = [f"An answer of {'some ' * (k // 2 % 3 + n)}words." for n in range(4)]
             file.write(json.dumps({"id": row.id, "samples": own}) + "\n")
     best_of_n(questions, answers, SCORERS, qualities=[Words()], root=root / "best")
 
 
 def save_validity(root: Path) -> None:
-    """Compare runs with the picks that `save_best_of_n` left here."""
-    evaluate(load_benchmark("tasting", limit=12), SCORERS, "none", root=root / "runs")
+    """Compare runs, and what they forecast, with the picks that `save_best_of_n` left here."""
+    questions = load_benchmark("tasting", limit=12)
+    evaluate(questions, SCORERS, "none", root=root / "runs")
+    forecast(root / "runs" / "tasting", questions, root / "answers.jsonl", root=root / "forecasts")
     validity(root, metrics=["mirrored accuracy"], root=root)
 
 

@@ -19,6 +19,7 @@ WIDTHS = (390, 1440)
 HEADINGS = {
     "The best of n answers, chosen by a scorer": 1,
     "Answers that a scorer guides": 0,
+    "What the best of n answers were forecast to give": 0,
     "What more choices of a user are worth": 2,
     "How the benchmark was built": 0,
     "Does a policy that is steered prefer what its user chose?": 1,
