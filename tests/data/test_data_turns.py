@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +23,7 @@ from palate.quality import gold_content
 from palate.records import Choice, Message, PreferencePair, Question, choices_of
 from palate.seeding import digest
 from palate.session import default_session
+from row_files import load
 
 PLAIN: list[dict[str, Any]] = [
     {"id": "1", "user_id": "ann", "question": "Which tea?", "chosen": "Assam.", "rejected": "Mint.",
@@ -99,6 +103,32 @@ def test_a_fault_in_a_turn_is_named(turns: object, field: str, says: str) -> Non
         read_question(row("1", "ann") | {"turns": turns}, subset="all")
     assert caught.value.field == field and says in caught.value.problem
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("system", [{}, {"system": "Be brief."}])
+def test_turns_of_a_file_are_read_as_json_and_refused_where_they_are_none(
+    system: dict[str, str], tmp_path: Path
+) -> None:
+    before = [{"role": "user", "content": "Hot or cold?"}]
+    rows = [row(n, "ann") | {"turns": turns} | system
+            for n, turns in (("1", before), ("2", json.dumps(before)), ("3", 3))]  # fmt: skip
+    loaded = load(tmp_path / "rows.jsonl", rows)
+    turns = [[turn.content for turn in question.turns] for question in loaded.rows]
+    assert turns == [[*system.values(), "Hot or cold?"]] * 2
+    assert [(bad.line, bad.field) for bad in loaded.bad_rows] == [(3, "turns")]
+
+
+def test_cycles_are_looked_for_again_after_a_bad_row(tmp_path: Path) -> None:
+    assert gc.isenabled()
+    with pytest.raises(DataError):
+        load(tmp_path / "rows.jsonl", [{"id": "1", "question": ""}], skip=False)
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        load(tmp_path / "rows.jsonl", [row("1", "ann")])
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
 
 
 def test_what_an_exporter_leaves_empty_in_a_turn_is_no_fault() -> None:

@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.sparse.csgraph import maximum_bipartite_matching
 
 from palate.benchmarks.dataset import Dataset, as_mirrored
 from palate.benchmarks.votes import vote_of
@@ -126,6 +125,8 @@ def match_opposite(
     rows, columns = rng.permutation(n_a), rng.permutation(n_b)
     left, right = codes[:n_a][rows], codes[n_a:][columns]
     if np.intersect1d(left, right).size:
+        from scipy.sparse.csgraph import maximum_bipartite_matching  # slow to import
+
         allowed = csr_array(left[:, None] != right[None, :])
         mirror_row = np.asarray(maximum_bipartite_matching(allowed, perm_type="column"))
         i = np.flatnonzero(mirror_row >= 0)

@@ -12,6 +12,7 @@ from typing import Any, TypeGuard
 from palate.data.account import KEPT, Account
 from palate.data.columns import QUESTION, WHO, Numbered, Peek, Row, changed, plain_form
 from palate.data.conversations import PRINTED, decoded, exchange, is_conversation, turns_of
+from palate.data.rows import objects_in
 from palate.data.types import is_missing, lost_zeros, tidied, whole
 from palate.errors import DataError, UsageError
 from palate.records import DistinctNames, is_nobody, is_removed, normal_form
@@ -91,20 +92,20 @@ class WholePrompts:
     def _whole(self, row: Row) -> Row:
         if not isinstance(row.get("question"), str):
             return row
-        row, turns = dict(row), list(row.get("turns") or ())
+        row = dict(row)
         if self.input is not None and _text(given := row.get(self.input)):
             del row[self.input]
             row["question"] = self._joined(row["question"], given)
         for name in self.history:
             if row.get(name):
-                turns = [*_turns(row.pop(name), name), *turns]
+                row["turns"] = [*_turns(row.pop(name), name), *_given_turns(row)]
                 self._use(name, "earlier turns")
         for name in self.system:
             if _text(row.get(name)):
-                turns = self._with_system(turns, row.pop(name), name)
+                row["turns"] = self._with_system(_given_turns(row), row.pop(name), name)
         if "date" not in row and (date := self._date(row)) is not None:
             row["date"] = row.pop(date)
-        return {**row, **({"turns": turns} if turns else {})}
+        return row
 
     def _joined(self, question: str, given: str) -> str:
         assert self.input is not None
@@ -166,6 +167,10 @@ def _text(value: object) -> TypeGuard[str]:
     return isinstance(value, str) and bool(value.strip())
 
 
+def _given_turns(row: Row) -> list[Mapping[str, Any]]:
+    return [*objects_in(tidied({"turns": row.get("turns") or None})["turns"], "turns")]
+
+
 def _turns(value: object, name: str) -> list[dict[str, str]]:
     """Return earlier turns: messages, or pairs of a question and its answer."""
     value = decoded(value)
@@ -185,7 +190,7 @@ def _turns(value: object, name: str) -> list[dict[str, str]]:
     read = turns_of(value, name)
     if read is None:
         raise DataError("expected messages, or pairs of a question and its answer", field=name)
-    return [turn.model_dump() for turn in read]
+    return [turn._asdict() for turn in read]
 
 
 LOG = logging.getLogger("palate")

@@ -19,6 +19,7 @@ from palate.seeding import canonical_json, digest, unit
 from palate.words import opening
 
 OF_CONTENT = KNOWN - {"id", "mirror_of"}
+CELLS = json.JSONEncoder(sort_keys=True, default=repr)
 MAY_BE_JSON = re.compile(r'[ \t\n\r]*(?:["[{\d-]|(?:[Tt]rue|[Ff]alse|null|NaN|Infinity)\s*\Z)')
 """Of the texts of a file nearly all are told by their first character to be no JSON."""
 
@@ -47,7 +48,7 @@ def typed(value: object) -> Any:
     """
     if isinstance(value, str):
         return _typed_text(value)
-    if isinstance(value, Mapping):
+    if isinstance(value, dict | Mapping):
         cells = {str(name): typed(cell) for name, cell in value.items()}
         return {name: cell for name, cell in cells.items() if cell is not None}
     if isinstance(value, list | tuple):
@@ -79,7 +80,7 @@ def content_hash(rows: Iterable[Question]) -> str:
 
 def _json(cells: Mapping[str, Any]) -> str:
     # Cells may hold anything: bytes, sets, what another library has.
-    return json.dumps(typed(cells), sort_keys=True, default=repr)
+    return CELLS.encode(typed(cells))
 
 
 def choice_row(

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from palate.data import types
 from palate.errors import DataError
 from palate.marks import TRANSCRIPT
-from palate.records import Message, normal_form
+from palate.records import normal_form
 
 ROLES = {
     **dict.fromkeys(("user", "human", "prompter"), "user"),
@@ -21,21 +21,28 @@ PRINTED = re.compile(r"\s*\[\{'(?:role|content|from|value)'")
 SPACE = re.compile(r"\s+")
 
 
+class Turn(NamedTuple):
+    """A turn as a file has it, before it is checked as a message."""
+
+    role: str
+    content: str
+
+
 class Exchange(NamedTuple):
     """A question after earlier turns, and two or more answers to it."""
 
-    turns: tuple[Message, ...]
+    turns: tuple[Turn, ...]
     question: str
     responses: tuple[str, ...]
 
     @property
     def columns(self) -> dict[str, Any]:
         """The contract's columns of the question with its turns."""
-        turns = [turn.model_dump() for turn in self.turns]
+        turns = [turn._asdict() for turn in self.turns]
         return {"question": self.question, **({"turns": turns} if turns else {})}
 
 
-def turns_of(value: object, field: str) -> tuple[Message, ...] | None:
+def turns_of(value: object, field: str) -> tuple[Turn, ...] | None:
     """Return a conversation's turns, or None where the value is a plain text.
 
     Read are `[{role, content}]`, with the content as text or as blocks of text, `[{from, value}]`,
@@ -44,20 +51,20 @@ def turns_of(value: object, field: str) -> tuple[Message, ...] | None:
     Raises `DataError` for a message without role or text, and for anything but text in it.
 
     >>> turns_of([{"from": "human", "value": "Tea?"}], "chosen")
-    (Message(role='user', content='Tea?'),)
+    (Turn(role='user', content='Tea?'),)
     >>> turns_of("\\n\\nHuman: Tea?\\n\\nAssistant: Green.", "chosen")[1]
-    Message(role='assistant', content='Green.')
+    Turn(role='assistant', content='Green.')
     """
     text, value = value, decoded(value)
     if isinstance(value, str):
         return _transcript(value)
-    if not isinstance(value, Sequence) or not value:
+    if not isinstance(value, list | Sequence) or not value:
         return None
-    if not all(isinstance(message, Mapping) for message in value):
+    if not all(isinstance(message, dict | Mapping) for message in value):
         return None
     if isinstance(text, str) and not all(map(_has_role, value)):
         return None  # a text that is JSON, such as an answer about data
-    return tuple(_turn(message, f"{field}[{k}]") for k, message in enumerate(value))
+    return tuple(_turn(message, field, k) for k, message in enumerate(value))
 
 
 def is_conversation(value: object) -> bool:
@@ -125,7 +132,7 @@ def exchange(prompt: object, answers: Sequence[object], names: Sequence[str]) ->
     if any(plain) and not all(plain) and not texts_alone:
         odd = columns[plain.index(True)]
         raise DataError("a text, where the other response is a conversation", field=odd)
-    start: tuple[Message, ...] = ()
+    start: tuple[Turn, ...] = ()
     if any(plain):
         texts = [_text(answer, name) for answer, name in zip(answers, columns, strict=True)]
         if prompt is None:
@@ -142,7 +149,7 @@ def exchange(prompt: object, answers: Sequence[object], names: Sequence[str]) ->
     turns = _turns_asked(prompt, question_name)
     before = turns or ()
     if turns is None or (any(plain) and not turns):
-        before = (Message(role="user", content=_text(prompt, question_name)),)
+        before = (Turn(role="user", content=_text(prompt, question_name)),)
     # The prompt may be the whole beginning, its last question, or its first one.
     if start and turns is not None and not alike(start, before):
         raise DataError(f"is not what `{first}` begins with", field=question_name)
@@ -151,19 +158,15 @@ def exchange(prompt: object, answers: Sequence[object], names: Sequence[str]) ->
     return _question_of(start or before, texts, question_name)
 
 
-def alike(first: Sequence[Message], second: Sequence[Message]) -> bool:
+def alike(first: Sequence[Turn], second: Sequence[Turn]) -> bool:
     """Tell whether two conversations hold the same turns, in normal form."""
-    return len(first) == len(second) and all(
-        ours.role == theirs.role
-        and (
-            ours.content == theirs.content
-            or normal_form(ours.content) == normal_form(theirs.content)
-        )
-        for ours, theirs in zip(first, second, strict=True)
-    )
+    if first == second:
+        return True
+    forms = [[(turn.role, normal_form(turn.content)) for turn in part] for part in (first, second)]
+    return forms[0] == forms[1]
 
 
-def interleaved(prompts: Sequence[object], answers: Sequence[object], name: str) -> list[Message]:
+def interleaved(prompts: Sequence[object], answers: Sequence[object], name: str) -> list[Turn]:
     """Return a conversation whose questions and answers stand in two lists.
 
     >>> [turn.content for turn in interleaved(["Tea?", "Why?"], ["Green.", "So."], "response_a")]
@@ -175,20 +178,20 @@ def interleaved(prompts: Sequence[object], answers: Sequence[object], name: str)
         turn
         for prompt, answer in zip(prompts, answers, strict=True)
         for turn in (
-            Message(role="user", content=_text(prompt, name)),
-            Message(role="assistant", content=_text(answer, name)),
+            Turn(role="user", content=_text(prompt, name)),
+            Turn(role="assistant", content=_text(answer, name)),
         )
     ]
 
 
-def _turn(message: Mapping[str, Any], field: str) -> Message:
+def _turn(message: Mapping[str, Any], column: str, k: int) -> Turn:
     role = message.get("role", message.get("from"))
-    name = ROLES.get(str(role).strip().lower())
+    name, field = ROLES.get(str(role).strip().lower()), f"{column}[{k}]"
     if name is None:
         raise DataError(f"the role {role!r} is none of user, assistant, system", field=field)
     content = message.get("content", message.get("value"))
     if isinstance(content, str):
-        return Message(role=name, content=content)
+        return Turn(name, content)
     if not isinstance(content, Sequence):
         raise DataError("the message holds no text", field=field)
     texts = []
@@ -198,7 +201,7 @@ def _turn(message: Mapping[str, Any], field: str) -> Message:
             kind = block.get("type") if isinstance(block, Mapping) else type(block).__name__
             raise DataError(f"holds a block of {kind!r}; text alone is read", field=field)
         texts.append(text)
-    return Message(role=name, content="\n".join(texts))
+    return Turn(role=name, content="\n".join(texts))
 
 
 def _block(block: object) -> str | None:
@@ -208,18 +211,18 @@ def _block(block: object) -> str | None:
     return text if isinstance(text, str) else None
 
 
-def _transcript(text: str) -> tuple[Message, ...] | None:
+def _transcript(text: str) -> tuple[Turn, ...] | None:
     marks = list(TRANSCRIPT.finditer(text))
     if len(marks) < 2 or marks[0].start() > 0 or not marks[0][1]:
         return None
     ends = [*(mark.start() for mark in marks[1:]), len(text)]
     return tuple(
-        Message(role="user" if mark[1] else "assistant", content=text[mark.end() : end].strip())
+        Turn(role="user" if mark[1] else "assistant", content=text[mark.end() : end].strip())
         for mark, end in zip(marks, ends, strict=True)
     )
 
 
-def _turns_asked(prompt: object, name: str) -> tuple[Message, ...] | None:
+def _turns_asked(prompt: object, name: str) -> tuple[Turn, ...] | None:
     # A prompt may end with the mark of the answer to come (Nectar's `Assistant:`).
     turns = turns_of(prompt, name)
     if turns and turns[-1].role == "assistant" and not turns[-1].content.strip():
@@ -227,14 +230,14 @@ def _turns_asked(prompt: object, name: str) -> tuple[Message, ...] | None:
     return turns
 
 
-def _turns_or_problem(value: object, name: str) -> tuple[Message, ...] | DataError | None:
+def _turns_or_problem(value: object, name: str) -> tuple[Turn, ...] | DataError | None:
     try:
         return turns_of(value, name)
     except DataError as error:  # of a conversation, which nobody may want to read
         return error
 
 
-def _ended(turns: Sequence[Message] | DataError, name: str) -> tuple[tuple[Message, ...], str]:
+def _ended(turns: Sequence[Turn] | DataError, name: str) -> tuple[tuple[Turn, ...], str]:
     if isinstance(turns, DataError):
         raise turns
     if not turns or turns[-1].role != "assistant":
@@ -242,7 +245,7 @@ def _ended(turns: Sequence[Message] | DataError, name: str) -> tuple[tuple[Messa
     return tuple(turns[:-1]), turns[-1].content
 
 
-def _question_of(turns: Sequence[Message], texts: Sequence[str], name: str) -> Exchange:
+def _question_of(turns: Sequence[Turn], texts: Sequence[str], name: str) -> Exchange:
     if not turns or turns[-1].role != "user":
         raise DataError("no question of the user's stands before the response", field=name)
     return Exchange(tuple(turns[:-1]), turns[-1].content, tuple(texts))

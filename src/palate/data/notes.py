@@ -99,7 +99,8 @@ class RowNotes:
         both = (question.chosen.strip(), question.rejected.strip())
         self.judged += all(len(text) >= TELLING and text in question.text for text in both)
         if not question.tie:
-            key = question.user_id if named else None, question.normal_key
+            before = tuple((turn.role, normal_form(turn.content)) for turn in question.turns)
+            key = question.user_id if named else None, before, normal_form(question.text)
             first, second = normal_form(question.chosen), normal_form(question.rejected)
             vote = hash((*key, first, second))
             if named and vote in self.votes:

@@ -28,12 +28,14 @@ from palate.seeding import digest
 
 REQUIRED = ("id", "question")
 CHOICE = ("chosen", "rejected")
+OF_GOLD = (
+    *("narrative", "rubric_aspects", "reference", "chosen_rating", "rejected_rating"),
+    *("rating_scale", "attribution", "source_url"),
+)
 KNOWN = frozenset(
     (
-        *(*REQUIRED, *CHOICE, "attribution", "category", "chosen_rating", "date", "mirror_of"),
-        *("narrative", "profile", "rating_scale", "reference", "rejected_rating", "responses"),
-        *("rubric_aspects", "source_url", "split", "subset", "tie", "traits", "turns", "user_id"),
-        "chosen_again",
+        *(*REQUIRED, *CHOICE, *OF_GOLD, "category", "chosen_again", "date", "mirror_of"),
+        *("profile", "responses", "split", "subset", "tie", "traits", "turns", "user_id"),
     )
 )
 ROLES = ("user", "assistant", "system")
@@ -91,32 +93,19 @@ def read_question(
             f"{user!r} names nobody; leave the cell empty, or name them", field="user_id"
         )
     text, turns = _text(row, "question"), read_turns(row.get("turns"))
+    left_out = [] if left_out is None else left_out
     fields: dict[str, Any] = {
         "id": identifier,
         "user_id": user or identifier,
         "text": text,
         "turns": turns,
-        "profile": _profile(
-            row.get("profile"),
-            text,
-            turns,
-            [] if left_out is None else left_out,
-            dated=not order_as_in_file,
-        ),
+        "profile": _profile(row.get("profile"), text, turns, left_out, dated=not order_as_in_file),
         "subset": _optional_text(row, "subset") or subset,
         "category": _optional_text(row, "category") or "",
         "split": _optional_text(row, "split"),
         "traits": _traits(row.get("traits")),
         "responses": _responses(row.get("responses")),
-        "gold": Gold(
-            narrative=_optional_text(row, "narrative"),
-            aspects=_aspects(row.get("rubric_aspects")),
-            reference=_optional_text(row, "reference"),
-            ratings=(_number(row, "chosen_rating"), _number(row, "rejected_rating")),
-            rating_scale=_scale(row.get("rating_scale")),
-            attribution=_optional_text(row, "attribution"),
-            source_url=_optional_text(row, "source_url"),
-        ),
+        **({} if row.keys().isdisjoint(OF_GOLD) else {"gold": _gold(row)}),
         "date": None if order_as_in_file else _date(row),
         "extra": {n: value for n, value in row.items() if n not in KNOWN and value is not None},
     }
@@ -131,11 +120,8 @@ def read_question(
         mirror_of=_identifier(row, "mirror_of"),
     )
     if not pair.tie and normal_form(pair.chosen) == normal_form(pair.rejected):
-        but = (
-            ""
-            if pair.chosen == pair.rejected
-            else " but for white space or the form of accents, or what has no width"
-        )
+        but = " but for white space or the form of accents, or what has no width"
+        but *= pair.chosen != pair.rejected
         needed = "a pair needs two different responses"
         raise DataError(f"equals `rejected`{but}; {needed}", field="chosen")
     for name in CHOICE:
@@ -144,6 +130,18 @@ def read_question(
     if pair.chosen_again not in (None, pair.chosen, pair.rejected):
         raise DataError("is neither `chosen` nor `rejected`", field="chosen_again")
     return pair
+
+
+def _gold(row: Mapping[str, Any]) -> Gold:
+    return Gold(
+        narrative=_optional_text(row, "narrative"),
+        aspects=_aspects(row.get("rubric_aspects")),
+        reference=_optional_text(row, "reference"),
+        ratings=(_number(row, "chosen_rating"), _number(row, "rejected_rating")),
+        rating_scale=_scale(row.get("rating_scale")),
+        attribution=_optional_text(row, "attribution"),
+        source_url=_optional_text(row, "source_url"),
+    )
 
 
 def _text(row: Mapping[str, Any], name: str, within: str = "") -> str:
@@ -156,7 +154,7 @@ def _text(row: Mapping[str, Any], name: str, within: str = "") -> str:
 
 
 def _unicode(value: str, field: str) -> str:
-    if SURROGATE.search(value):
+    if not value.isascii() and SURROGATE.search(value):
         raise DataError("holds half a surrogate pair; not Unicode text", field=field)
     return value
 
@@ -248,7 +246,7 @@ def read_turns(value: object) -> tuple[Message, ...]:
     (Message(role='user', content='Tea?'),)
     """
     turns: list[Message] = []
-    for k, entry in enumerate(_entries(value, "turns")):
+    for k, entry in enumerate(objects_in(value, "turns")):
         within = f"turns[{k}]."
         role = entry.get("role")
         if role not in ROLES:
@@ -292,12 +290,15 @@ def telling_turns(turns: Iterable[Message]) -> tuple[str, ...]:
 def _profile(
     value: object, question: str, turns: Sequence[Message], left_out: list[str], *, dated: bool
 ) -> tuple[Post, ...]:
+    entries = objects_in(value, "profile")
+    if not entries:
+        return ()
     posts: list[Post] = []
     plain = normal_form(question)
     telling = plain, *telling_turns(turns)
     title = asked_title(question)
     unnamed: Counter[str] = Counter()
-    for k, entry in enumerate(_entries(value, "profile")):
+    for k, entry in enumerate(entries):
         within = f"profile[{k}]."
         text = _text(entry, "text", within)
         if is_removed(text):
@@ -342,7 +343,7 @@ def _aspects(value: object) -> tuple[RubricAspect, ...]:
             reason=_optional_text(entry, "reason", within) or "",
             evidence=_optional_text(entry, "evidence", within) or "",
         )
-        for k, entry in enumerate(_entries(value, "rubric_aspects"))
+        for k, entry in enumerate(objects_in(value, "rubric_aspects"))
         for within in [f"rubric_aspects[{k}]."]
     )
 
@@ -362,7 +363,8 @@ def _responses(value: object) -> tuple[str, ...]:
     return tuple(texts)
 
 
-def _entries(value: object, name: str) -> Sequence[Mapping[str, Any]]:
+def objects_in(value: object, name: str) -> Sequence[Mapping[str, Any]]:
+    """Return the objects of a list, none where it is missing; `DataError` for anything else."""
     if value is None:
         return ()
     if not isinstance(value, list | tuple) or not all(isinstance(e, Mapping) for e in value):

@@ -18,6 +18,8 @@ STRUCTURED = frozenset(
 """Columns of the contract that hold lists or objects."""
 OPTIONAL = ("user_id", "mirror_of", "chosen_again", "tie", *NUMBERS, *STRUCTURED)
 """Columns in which an empty text is a missing value."""
+TIDIED = frozenset((*IDENTIFIERS, *OPTIONAL))
+"""Columns in which a text may stand for something else."""
 EXACT = 2**53
 """Whole numbers up to here are all floats of 64 bits."""
 POWER_OF_TEN = re.compile(r"\d(?:[.,]\d+)?[eE]\+\d+")
@@ -44,6 +46,8 @@ def tidied(row: Mapping[str, Any]) -> dict[str, Any]:
     """
     tidy = dict(row)
     for name, value in row.items():
+        if type(value) is str and name not in TIDIED:
+            continue
         if is_missing(value) or (name in OPTIONAL and value == ""):
             tidy[name] = None
         elif name in IDENTIFIERS:
@@ -91,7 +95,7 @@ def plain(value: Any) -> Any:
     if value is None or isinstance(value, str | int):
         return value
     if isinstance(value, dict | Mapping):
-        return {name: plain(part) for name, part in value.items()}
+        return {n: part if type(part) is str else plain(part) for n, part in value.items()}
     if hasattr(value, "tolist"):  # an array of numpy, a number of it, a tensor
         value = value.tolist()
     if isinstance(value, list | tuple):

@@ -152,7 +152,7 @@ def _exchange(row: Row, prompt: str | None, two: TwoResponses) -> Exchange:
     if len(texts) == 3 and all(isinstance(text, str | None) for part in texts for text in part):
         asked, *said = texts
         conversations = [
-            [turn.model_dump() for turn in interleaved(asked, answer, name)]
+            [turn._asdict() for turn in interleaved(asked, answer, name)]
             for answer, name in zip(said, two.columns, strict=True)
         ]
         return exchange(None, conversations, names)

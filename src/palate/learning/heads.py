@@ -12,7 +12,6 @@ from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 from scipy.sparse import csr_array, eye_array
 from scipy.special import expit, log_expit, logsumexp
 
@@ -121,6 +120,8 @@ def fit_head(
     signs, rows = _factored(choices)
     weight = np.ones(len(choices)) if weights is None else weights
     start = np.zeros(choices.width) if centre is None else centre
+
+    from scipy.optimize import minimize  # slow to import
 
     def loss(w: Doubles) -> tuple[float, Doubles]:
         margins, apart = signs @ (rows @ w), w - start

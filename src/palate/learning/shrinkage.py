@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from typing import Any, Protocol, Self, TypeVar
 
 import numpy as np
-from scipy.sparse.linalg import svds
 
 from palate.learning.choices import FOLDS, Choices, Doubles, folds, pieces
 from palate.learning.heads import ArrayModel, fit_head, offsets
@@ -127,6 +126,8 @@ def truncated_svd(
     """
     rank = min(rank, *matrix.shape)
     if rank < min(matrix.shape) and rank > 0 and np.abs(matrix).max() > 0:
+        from scipy.sparse.linalg import svds  # slow to import
+
         parts = svds(matrix, k=rank, v0=stream.normal(size=min(matrix.shape)))
         left, sizes, right = (np.asarray(part, np.float64) for part in parts)
         order = np.argsort(-sizes)

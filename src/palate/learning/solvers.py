@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
-from scipy.optimize import minimize
 from scipy.special import expit
 from threadpoolctl import get_cached_controller
 
@@ -203,6 +202,8 @@ def minimise(
     def flat(x: Doubles) -> tuple[float, Doubles]:
         value, gradients = loss(*unpacked(x))
         return value, np.concatenate([gradient.ravel() for gradient in gradients])
+
+    from scipy.optimize import minimize  # slow to import
 
     bounds = None
     if lowest is not None:

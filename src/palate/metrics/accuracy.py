@@ -16,7 +16,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
 from scipy.special import expit
 
 from palate.metrics.arrays import FloatArray, Ids, deal, same_length, scored_rows, vector
@@ -288,4 +287,6 @@ def fitted_temperature(m: FloatArray) -> float:
         return T_MIN
     if slope(highest) >= 0:
         return T_MAX
+    from scipy.optimize import brentq  # slow to import
+
     return float(np.exp(brentq(slope, lowest, highest, xtol=1e-10)))

@@ -22,7 +22,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import isotonic_regression
 
 from palate.errors import UsageError
 from palate.metrics.arrays import (
@@ -236,6 +235,8 @@ def isotonic_predictions(scores: ArrayLike, ratings: ArrayLike, new: ArrayLike) 
     >>> isotonic_predictions([1, 2, 3], [0.0, 1.0, 0.5], [0, 1.5, 9]).tolist()
     [0.0, 0.375, 0.75]
     """
+    from scipy.optimize import isotonic_regression  # slow to import
+
     s, r, new = vector(scores), vector(ratings), vector(new)
     levels, where, counts = np.unique(s, return_inverse=True, return_counts=True)
     means = sums(where, r, levels.size) / counts

@@ -35,7 +35,6 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
 
 from palate.errors import UsageError
 from palate.metrics.arrays import FloatArray, Ids, IntArray, same_length
@@ -384,6 +383,8 @@ def k_of(d: float) -> float | None:
     target = d * d
     if target > 598:
         return None
+    from scipy.optimize import brentq  # slow to import
+
     log_k = brentq(lambda t: t + math.expm1(-t) - target, 0.0, target + 1.0, xtol=1e-12)
     return math.exp(float(log_k))
 

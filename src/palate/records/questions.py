@@ -311,7 +311,8 @@ def normal_form(text: str) -> str:
     True
     """
     if text.isascii():
-        return " ".join(text.split())
+        plain = text.isprintable() and "  " not in text and text[:1] != " " != text[-1:]
+        return text if plain else " ".join(text.split())
     return normalize("NFC", " ".join(NO_WIDTH.sub("", text).split()))
 
 
