@@ -179,6 +179,7 @@ def _outputs_of(
 
     def run(pack: Pack, *past: Sequence[KeysValues]) -> tuple[Tensor, list[KeysValues]]:
         layout = Layout(pack.segments, past, pack.keep, local.layers, length)
+        layout.many_runs = local.many_runs
         with local.torch.inference_mode():  # which holds for one thread
             return forward_pack(local, pack, layout, wanted.logits), layout.cached
 

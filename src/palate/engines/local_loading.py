@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from palate.engines.chat_template import ids_of
 from palate.engines.local_attention import length_of_layout
+from palate.engines.local_gather import MOST_COPIED, ManyRuns, placed
 from palate.engines.local_threads import FairLock
 from palate.engines.reader import Reader, id_count, window_of
 from palate.engines.template_source import decoded
@@ -105,6 +106,8 @@ class LoadedModel:
 
     regimes = RotaryRegimes()
     """Which lengths share their rotary factors."""
+    many_runs: ManyRuns | None = None
+    """The kernel by which layers attend to all runs of a pack at once, where there is one."""
 
     def __init__(self, reader: Reader, head: str, turns: FairLock | None = None) -> None:
         torch, settings, self.folder = import_torch(), reader.settings, reader.resolved
@@ -161,8 +164,7 @@ class LoadedModel:
 
     def tensor(self, *rows: Sequence[int]) -> torch.Tensor:
         """Return rows of ids on the model's device."""
-        ids: torch.Tensor = self.torch.tensor(list(map(list, rows)), device=self.device)
-        return ids
+        return placed(self.torch.tensor(list(map(list, rows))), self.device)
 
     @property
     def ends(self) -> frozenset[int]:
@@ -193,6 +195,9 @@ class LoadedModel:
         token = values * self.dtype.itemsize + 3 * config.hidden_size * 4  # norms are in float32
         kept = 2 * config.num_hidden_layers * groups * width * self.dtype.itemsize
         logits = LOGIT_ROWS * config.vocab_size * (self.dtype.itemsize + 8)
+        if self.many_runs is not None:  # one layer's keys and values, copied for each run
+            copied = (MOST_COPIED + 1) * self.budget + longest
+            logits += copied * kept // config.num_hidden_layers
         return int(self.budget * token + side_by_side * (logits + longest * kept))
 
 

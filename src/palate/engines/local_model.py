@@ -19,6 +19,7 @@ from palate.engines.local_forward import (
     padded,
     read,
 )
+from palate.engines.local_gather import many_runs_of
 from palate.engines.local_loading import (
     Head,
     LoadedModel,
@@ -29,7 +30,7 @@ from palate.engines.local_loading import (
     concatenated,
 )
 from palate.engines.local_threads import FairLock
-from palate.engines.local_tree import Ids, build_tree, packs
+from palate.engines.local_tree import Ids, Pack, build_tree, packs
 from palate.engines.reader import Reader
 from palate.errors import ModelError, first_line
 from palate.models.account import LACKING
@@ -45,6 +46,8 @@ PADDING_TOLERANCE = {"float32": 1e-4, "bfloat16": 0.05, "float16": 0.01}
 HIDDEN_TOLERANCE = {"float32": 1e-4, "bfloat16": 0.1, "float16": 0.02}
 """How far hidden states may differ: root mean square, relative to theirs. In bfloat16 a batch of
 two alone moves them by 0.04 on processors that multiply matrices in tiles."""
+KERNEL_TOLERANCE = 0.02
+"""How far a layer's attention by one kernel may be from run after run: both round it once more."""
 
 
 class LabelLogits(NamedTuple):
@@ -206,7 +209,30 @@ def _probe(local: LoadedModel, sequences: Sequence[Ids], plain: Sequence[Any]) -
     if not apart <= HIDDEN_TOLERANCE[str(local.dtype).removeprefix("torch.")]:
         return ReadMode(False, f"a tree changes its outputs by {apart:.1g}")
     local.layers = layout.layer
+    _try_many_runs(local, pack)
     return ReadMode(True, reach=layout.reach)
+
+
+def _try_many_runs(local: LoadedModel, pack: Pack) -> None:
+    """Let layers attend to all runs at once where that gives what they get run after run."""
+    kernel = many_runs_of(local.device, local.dtype)
+    if kernel is None:
+        return
+    layout = Layout(pack.segments, many_runs=kernel, differences=[])
+    try:
+        with local.torch.inference_mode():
+            forward_pack(local, pack, layout, False)
+    except Exception as error:  # what a kernel raises that does not run here is anybody's guess
+        if is_out_of_memory(error):
+            raise
+        problem = first_line(error)
+    else:
+        apart = layout.differences or []
+        if all(it <= KERNEL_TOLERANCE for it in apart):
+            local.many_runs = kernel if apart else None  # no layer may be of a width for it
+            return
+        problem = f"it changes attention by {max(apart):.1g}"
+    local.notes.append(f"attention goes run by run: this device's kernel fails ({problem})")
 
 
 def without_neighbours(local: LoadedModel, head: str) -> ReadMode:
