@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain_forward import assert_close, encode, load, log_probabilities, plain_log_probabilities
 
-from palate.engines import local_model
+from palate.engines import local_attention, local_model
 from palate.engines.local_attention import Layout, attend_tree
-from palate.engines.local_gather import MOST_COPIED, Gather, plan_gather
+from palate.engines.local_gather import MOST_COPIED, plan_gather
 from palate.engines.local_tree import build_tree, packs
 
 FEW = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=12), min_size=1, max_size=8)
@@ -54,25 +54,23 @@ def test_each_run_is_given_the_rows_of_what_it_sees(sequences, least, budget, mo
     path = []
     for pack in packs(build_tree(sequences, least), budget):
         del path[pack.depth :]
-        plan = plan_gather(pack.segments, path, most)
+        plan = plan_gather(pack.segments, path, "cpu", most)
         base = sum(path[k] for k in plan.past)
         n, apart = len(pack.tokens), plan.apart
         rows = range(n) if plan.rows is None else plan.rows.tolist()
-        assert len(rows) == plan.key_ends[-1] <= most * n or not (apart or plan.apart_past)
-        assert sorted((*plan.past, *plan.apart_past)) == list(range(len(path)))
+        run_ends, key_ends = plan.run_ends.tolist(), plan.key_ends.tolist()
+        assert len(rows) == key_ends[-1] <= most * n
         for k, run in enumerate(pack.segments):
-            assert (plan.run_ends[k], plan.run_ends[k + 1]) == (run.start, run.stop)
+            assert (run_ends[k], run_ends[k + 1]) == (run.start, run.stop)
             seen = [
                 j + base
                 for it in pack.segments[: k + 1]
                 if it is run or (it.stop <= run.start < it.below and it not in apart)
                 for j in range(it.start, it.stop)
             ]
-            assert list(rows[plan.key_ends[k] : plan.key_ends[k + 1]]) == [*range(base), *seen]
+            assert list(rows[key_ends[k] : key_ends[k + 1]]) == [*range(base), *seen]
         assert plan.longest[0] == max(it.stop - it.start for it in pack.segments)
-        assert plan.longest[1] == max(
-            b - a for a, b in zip(plan.key_ends, plan.key_ends[1:], strict=False)
-        )
+        assert plan.longest[1] == max(b - a for a, b in zip(key_ends, key_ends[1:], strict=False))
         if pack.keep is not None:
             kept = pack.segments[pack.keep]
             path.append(kept.stop - kept.start)
@@ -81,13 +79,13 @@ def test_each_run_is_given_the_rows_of_what_it_sees(sequences, least, budget, mo
 def test_a_long_beginning_of_many_short_ends_is_not_copied_for_each():
     beginning = list(range(3, 203))
     (pack,) = packs(build_tree([[*beginning, 300 + k] for k in range(300)]), 10_000)
-    plan = plan_gather(pack.segments)
+    plan = plan_gather(pack.segments, (), "cpu")
     assert plan.apart == pack.segments[:1]
     assert plan.rows is None, "what is left is each run by itself"
     (alone,) = packs(build_tree([beginning]), 10_000)
-    assert plan_gather(alone.segments).rows is None
-    kept = plan_gather(alone.segments, [10_000, 5])
-    assert (kept.past, kept.apart_past) == ((1,), (0,))
+    assert plan_gather(alone.segments, (), "cpu").rows is None
+    kept = plan_gather(alone.segments, [10_000, 5], "cpu")
+    assert kept.past == (1,)
 
 
 def loaded(tiny, monkeypatch, kernel):
@@ -97,7 +95,6 @@ def loaded(tiny, monkeypatch, kernel):
 
 def test_layers_attend_once_a_pass_and_the_plan_is_made_once_a_pack(tiny, monkeypatch):
     calls, plans = [], []
-    make = Gather.of
 
     def kernel(*given):
         calls.append(given[0].shape[0])
@@ -106,7 +103,9 @@ def test_layers_attend_once_a_pass_and_the_plan_is_made_once_a_pack(tiny, monkey
     local = loaded(tiny, monkeypatch, kernel)
     assert local.many_runs is kernel and local.read_mode.tree
     assert not any("run by run" in note for note in local.notes)
-    monkeypatch.setattr(Gather, "of", lambda plan, device: plans.append(plan) or make(plan, device))
+    monkeypatch.setattr(
+        local_attention, "plan_gather", lambda *given: plans.append(given) or plan_gather(*given)
+    )
     encoded, expected = encode(local), plain_log_probabilities(tiny.model())
     for local.budget in (64, 333, 4096):
         calls.clear(), plans.clear()

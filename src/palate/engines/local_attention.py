@@ -14,15 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
-from palate.engines.local_gather import (
-    HALVES,
-    WIDEST,
-    Gather,
-    KeysValues,
-    ManyRuns,
-    Weighed,
-    plan_gather,
-)
+from palate.engines.local_gather import Gather, KeysValues, ManyRuns, Weighed, plan_gather
 from palate.engines.local_tree import Segment
 from palate.models import import_torch, import_transformers
 
@@ -36,8 +28,9 @@ FOREIGN = ("softcap", "s_aux", "position_bias", "cache")
 _now = threading.local()
 ROWS = 512
 """Query rows at a time where attention is written out."""
-FLOATS = 4
-"""Numbers of 16 bytes in float32: a width must hold whole ones for CUDA's kernel."""
+FLOATS, HALVES, WIDEST = 4, 8, 256
+"""Numbers of 16 bytes in float32 and in half precision: a width must hold whole ones for CUDA's
+kernels, and the one for many runs knows no wider head."""
 
 
 @dataclass
@@ -179,10 +172,9 @@ def attend_tree(
     layout: Layout, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float
 ) -> torch.Tensor:
     """Return the attention of runs that hang below each other: each sees what is above it."""
-    width = query.shape[-1]
-    suits = width == value.shape[-1] <= WIDEST and width % HALVES == 0
-    if layout.many_runs is not None and suits:
-        out = _at_once(layout, layout.many_runs, query, (key, value), scale)
+    width, kernel = query.shape[-1], layout.many_runs
+    if kernel is not None and width == value.shape[-1] <= WIDEST and width % HALVES == 0:
+        out = _at_once(layout, kernel, query, (key, value), scale)
         if layout.differences is not None:
             plain = _run_by_run(layout, query, key, value, scale).float()
             layout.differences.append(float((out.float() - plain).norm() / plain.norm()))
@@ -199,23 +191,23 @@ def _at_once(
 ) -> Tensor:
     earlier = [of_layers[layout.layer] for of_layers in layout.past]
     if layout.gather is None:
-        plan = plan_gather(layout.segments, [keys.shape[2] for keys, _ in earlier])
-        layout.gather = Gather.of(plan, str(query.device))
-    plan, *_, rows = layout.gather
+        past = [keys.shape[2] for keys, _ in earlier]
+        layout.gather = plan_gather(layout.segments, past, str(query.device))
+    gather = layout.gather
 
     def gathered(j: int) -> Tensor:
         whole = pack[j]
-        if plan.past:
-            whole = import_torch().cat([*(earlier[k][j] for k in plan.past), whole], dim=2)
-        whole = whole if plan.rows is None else whole.index_select(2, rows)
+        if gather.past:
+            whole = import_torch().cat([*(earlier[k][j] for k in gather.past), whole], dim=2)
+        whole = whole if gather.rows is None else whole.index_select(2, gather.rows)
         return whole[0].transpose(0, 1)
 
     by_token = query[0].transpose(0, 1), gathered(0), gathered(1)
-    out, weight = (it[None] for it in kernel(*by_token, layout.gather, scale))
+    out, weight = (it[None] for it in kernel(*by_token, gather, scale))
     out = out.transpose(1, 2)
-    for k in plan.apart_past:
-        _merge(out, weight, slice(0, query.shape[2]), dense(query, *earlier[k], scale))
-    for start, stop, below, *_ in plan.apart:
+    for seen in (it for k, it in enumerate(earlier) if k not in gather.past):
+        _merge(out, weight, slice(0, query.shape[2]), dense(query, *seen, scale))
+    for start, stop, below, *_ in gather.apart:
         keys, values = (it[:, :, start:stop] for it in pack)
         under = slice(stop, below)
         _merge(out, weight, under, dense(query[:, :, under], keys, values, scale))

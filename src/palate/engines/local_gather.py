@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from palate.engines.local_tree import Segment
 from palate.models import import_torch
@@ -25,40 +24,41 @@ Weighed = tuple["torch.Tensor", "torch.Tensor"]
 """A result, and the log of each query's summed weights."""
 MOST_COPIED = 8
 """Keys that are copied for a pack, for each of its tokens."""
-WIDEST, HALVES = 256, 8
-"""The widest head of CUDA's kernel for many runs, and what a width must be a multiple of."""
 AMPERE = (8, 0)
-"""The first cards that it runs on."""
+"""The first cards that CUDA's kernel for many runs runs on."""
 
 
-class GatherPlan(NamedTuple):
+class Gather(NamedTuple):
     """The keys that each run of a pack sees, copied behind each other: its ancestors', its own."""
 
-    rows: NDArray[np.int32] | None
+    rows: Tensor | None
     """Of the keys kept before and then the pack's; None where the pack's are what is seen."""
-    run_ends: NDArray[np.int32]
+    run_ends: Tensor
     """Where each run ends, from 0 on."""
-    key_ends: NDArray[np.int32]
+    key_ends: Tensor
     """Where each run's keys end, likewise."""
-    past: tuple[int, ...]
-    """The segments kept before whose keys are copied."""
-    apart_past: tuple[int, ...]
-    """Those whose keys are not: too many runs see them."""
-    apart: tuple[Segment, ...]
-    """The segments of the pack likewise."""
     longest: tuple[int, int]
     """The most tokens of a run, and the most keys that one sees."""
+    past: tuple[int, ...]
+    """The segments kept before whose keys are copied; those of the others are read apart."""
+    apart: tuple[Segment, ...]
+    """The segments of the pack whose keys are read apart."""
+
+
+ManyRuns = Callable[["torch.Tensor", "torch.Tensor", "torch.Tensor", Gather, float], Weighed]
+"""From queries (t × heads × d), keys and values (gathered × groups × d) and a scale to the result
+(t × heads × d) and the weights (heads × t, float32)."""
 
 
 def plan_gather(
-    segments: Sequence[Segment], past: Sequence[int] = (), most: int = MOST_COPIED
-) -> GatherPlan:
+    segments: Sequence[Segment], past: Sequence[int], device: str, most: int = MOST_COPIED
+) -> Gather:
     """Plan the copies of a pack below kept segments of `past` tokens, at most `most` a token.
 
-    Beyond that the ancestors with the most copies are left out, to be read apart.
+    Beyond that the ancestors with the most copies are left out.
 
     >>> root, left, right = (0, 2, 4, 0, ()), (2, 3, 3, 2, ()), (3, 4, 4, 2, ())
-    >>> plan_gather([Segment(*it) for it in (root, left, right)]).rows.tolist()
+    >>> plan_gather([Segment(*it) for it in (root, left, right)], (), "cpu").rows.tolist()
     [0, 1, 0, 1, 2, 0, 1, 3]
     """
     starts, tokens = [segment.start for segment in segments], segments[-1].stop
@@ -71,47 +71,20 @@ def plan_gather(
             apart.add(k)
             total -= copies[k]
     used = tuple(k for k in range(len(past)) if k not in apart)
-    base, parts, ends = sum(past[k] for k in used), [np.arange(0)], [0]
-    path: list[tuple[int, NDArray[np.int64]]] = [(tokens, np.arange(base))]
+    base, parts, ends = sum(past[k] for k in used), [], [0]
+    path = [(tokens, np.arange(base))]
     for k, (start, stop, under, *_) in enumerate(segments, len(past)):
-        path = [(end, rows) for end, rows in path if end > start]
         own = np.arange(base + start, base + stop)
-        seen = [*(rows for _, rows in path), own]
-        parts += seen
-        ends.append(ends[-1] + sum(map(len, seen)))
+        path = [(end, rows) for end, rows in path if end > start]
+        parts += [*(rows for _, rows in path), own]
+        ends.append(ends[-1] + sum(len(rows) for _, rows in path) + len(own))
         path.append((under, own[:0] if k in apart else own))
-    run_ends, key_ends = (np.array(it, np.int32) for it in ([*starts, tokens], ends))
-    return GatherPlan(
-        None if total == tokens else np.concatenate(parts).astype(np.int32),
-        run_ends,
-        key_ends,
-        used,
-        tuple(k for k in range(len(past)) if k in apart),
-        tuple(it for k, it in enumerate(segments, len(past)) if k in apart),
-        (int(np.diff(run_ends).max()), int(np.diff(key_ends).max())),
-    )
-
-
-class Gather(NamedTuple):
-    """A plan, where the model is."""
-
-    plan: GatherPlan
-    run_ends: Tensor
-    key_ends: Tensor
-    rows: Tensor
-
-    @classmethod
-    def of(cls, plan: GatherPlan, device: str) -> Gather:
-        """Copy a plan to a device, all at once."""
-        parts = [plan.run_ends, plan.key_ends, plan.rows]
-        arrays = [np.zeros(0, np.int32) if it is None else it for it in parts]
-        whole = placed(import_torch().from_numpy(np.concatenate(arrays)), device)
-        return cls(plan, *whole.split([len(it) for it in arrays]))
-
-
-ManyRuns = Callable[["torch.Tensor", "torch.Tensor", "torch.Tensor", Gather, float], Weighed]
-"""From queries (t × heads × d), keys and values (gathered × groups × d) and a scale to the result
-(t × heads × d) and the weights (heads × t, float32)."""
+    whole = np.concatenate([[*starts, tokens], ends, *parts]).astype(np.int32)
+    n = len(starts) + 1
+    run_ends, key_ends, rows = placed(import_torch().from_numpy(whole), device).split([n, n, total])
+    left_out = tuple(it for k, it in enumerate(segments, len(past)) if k in apart)
+    longest = int(np.diff(whole[:n]).max()), int(np.diff(ends).max())
+    return Gather(None if total == tokens else rows, run_ends, key_ends, longest, used, left_out)
 
 
 def many_runs_of(device: str, dtype: object) -> ManyRuns | None:
@@ -126,7 +99,7 @@ def many_runs_of(device: str, dtype: object) -> ManyRuns | None:
 def flash_runs(query: Tensor, key: Tensor, value: Tensor, gather: Gather, scale: float) -> Weighed:
     """Return `ManyRuns` by FlashAttention, whose causal mask ends at each run's last key."""
     flash = import_torch().ops.aten._flash_attention_forward
-    run, keys = gather.plan.longest
+    run, keys = gather.longest
     # Runs of one token alone would take another kernel, which was not tried.
     sizes = gather.run_ends, gather.key_ends, max(run, 2), keys
     out, weight = flash(query, key, value, *sizes, 0.0, True, False, scale=scale)[:2]

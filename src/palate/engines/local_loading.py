@@ -17,7 +17,7 @@ from palate.engines.local_gather import MOST_COPIED, ManyRuns, placed
 from palate.engines.local_threads import FairLock
 from palate.engines.reader import Reader, id_count, window_of
 from palate.engines.template_source import decoded
-from palate.models import choose_device, choose_dtype, import_torch, load_weights
+from palate.models import TOKENS, choose_device, choose_dtype, import_torch, load_weights
 
 if TYPE_CHECKING:
     import torch
@@ -32,6 +32,8 @@ Rotary = Callable[..., Any]
 """From a state and `position_ids` to the factors of these positions."""
 Outputs = Iterator[tuple[int, list["torch.Tensor"]]]
 """(group, what was made of the outputs wanted of each of its sequences)."""
+Arriving = Callable[[], Sequence["torch.Tensor"]]
+"""Waits for results."""
 Reduce = Callable[["torch.Tensor", "torch.Tensor"], "torch.Tensor"]
 """From outputs (m × width) and the tokens that follow (m; −1 at an end) to m numbers or rows."""
 
@@ -116,7 +118,7 @@ class LoadedModel:
         self.users, self._counting = 0, threading.Lock()
         self.device = choose_device(settings.device)
         self.dtype = choose_dtype(settings.dtype, self.device)
-        self.budget = settings.batch_tokens
+        self.budget = settings.batch_tokens or TOKENS
         options: dict[str, Any] = {"trust_remote_code": settings.trust_remote_code}
         if settings.attention not in (None, "tree"):
             options["attn_implementation"] = settings.attention
@@ -161,6 +163,26 @@ class LoadedModel:
         finally:
             if threads > 1:
                 self.torch.set_num_threads(threads)
+
+    @property
+    def on_card(self) -> bool:
+        """Whether CUDA computes, which goes on while this process does something else."""
+        return bool(self.torch.device(self.device).type == "cuda")
+
+    def fetch(self, tensors: Sequence[torch.Tensor]) -> Arriving:
+        """Begin to bring tensors to the processor; what is returned waits for them."""
+        if not self.on_card or not tensors:
+            return lambda: [it.cpu() for it in tensors]
+        sizes, shapes = [it.numel() for it in tensors], [it.shape for it in tensors]
+        flat = self.torch.cat([it.reshape(-1) for it in tensors]).to("cpu", non_blocking=True)
+        done = self.torch.cuda.Event()
+        done.record()
+
+        def arrived() -> list[torch.Tensor]:
+            done.synchronize()
+            return [it.view(shape) for it, shape in zip(flat.split(sizes), shapes, strict=True)]
+
+        return arrived
 
     def tensor(self, *rows: Sequence[int]) -> torch.Tensor:
         """Return rows of ids on the model's device."""
@@ -248,7 +270,7 @@ class Head:
             -entropy(logits[:, :width], following[rows], reduction="none")
             for rows, logits in self._chunks(outputs)
         ]
-        return concatenated(found).cpu()
+        return concatenated(found)
 
     def logits(self, outputs: torch.Tensor, following: torch.Tensor) -> torch.Tensor:
         """Return the logits of every token after each row, where the model is."""
@@ -277,7 +299,7 @@ class Head:
 
     def _with_total(self, logits: torch.Tensor, outputs: torch.Tensor) -> torch.Tensor:
         totals = [chunk.logsumexp(dim=-1) for _, chunk in self._chunks(outputs)]
-        return concatenated([logits, self.torch.cat(totals)[:, None]], dim=-1).cpu()
+        return concatenated([logits, self.torch.cat(totals)[:, None]], dim=-1)
 
 
 def concatenated(tensors: Sequence[torch.Tensor], dim: int = 0) -> torch.Tensor:
