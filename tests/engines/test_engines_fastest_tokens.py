@@ -90,9 +90,12 @@ def test_out_of_memory_halves_and_says_so(fits, caplog):
     assert f"out of memory; going on with {chosen} tokens at a time" in caplog.messages[-1]
 
 
-def test_a_model_that_cannot_be_read_so_keeps_what_it_had():
+def test_a_model_that_cannot_be_read_so_keeps_what_it_had(caplog):
     card = Card(lambda tokens: 1 / 0)
-    assert fastest_tokens(card, 100 * GIB, card.clock) == 4096
+    with caplog.at_level(logging.WARNING, "palate"):
+        assert fastest_tokens(card, 100 * GIB, card.clock) == 4096
+    why = "4096 tokens at a time could not be tried (division by zero)"
+    assert caplog.messages == [f"a model: {why}"]
 
 
 def on_a_card(monkeypatch, name="NVIDIA Fake"):

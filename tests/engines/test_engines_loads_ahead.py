@@ -7,7 +7,8 @@ import pytest
 import torch
 from plain_forward import DENSE, load
 
-from palate.engines import LocalModel, TokenSpan
+from palate.engines import TokenSpan, local_forward, local_gather
+from palate.engines.local_gather import fetch, on_card
 
 BUDGET = 128
 GROUPS = [
@@ -37,7 +38,7 @@ def fake(local, monkeypatch, ahead):
         events.append("forward")
         return forward(*given, **named)
 
-    def fetch(self, tensors):
+    def fetch(tensors, device):
         number = len(fetched)
         fetched.append([it.clone() for it in tensors])
         events.append(f"copy {number}")
@@ -49,8 +50,8 @@ def fake(local, monkeypatch, ahead):
         return arrived
 
     monkeypatch.setattr(local.model.base_model, "forward", watched)
-    monkeypatch.setattr(LocalModel, "on_card", property(lambda self: ahead))
-    monkeypatch.setattr(LocalModel, "fetch", fetch)
+    monkeypatch.setattr(local_forward, "on_card", lambda device: ahead)
+    monkeypatch.setattr(local_forward, "fetch", fetch)
     return events
 
 
@@ -79,7 +80,7 @@ def test_the_next_load_is_under_way_before_results_are_waited_for(local, monkeyp
 
 
 def test_a_processor_waits_for_each_load_at_once(local, monkeypatch):
-    assert not local.on_card
+    assert not on_card(local.device)
     events = fake(local, monkeypatch, 0)
     list(local.hidden(GROUPS))
     marks = [event for event in events if event != "forward"]
@@ -95,7 +96,7 @@ def test_what_stays_where_the_model_is_is_never_fetched(local, monkeypatch):
     assert set(events) == {"forward"}
 
 
-def test_results_travel_as_one_copy_and_have_their_shapes_again(local, monkeypatch):
+def test_results_travel_as_one_copy_and_have_their_shapes_again(monkeypatch):
     events = []
 
     class Event:
@@ -106,11 +107,11 @@ def test_results_travel_as_one_copy_and_have_their_shapes_again(local, monkeypat
             events.append("waited for")
 
     monkeypatch.setattr(torch.cuda, "Event", Event)
-    monkeypatch.setattr(LocalModel, "on_card", property(lambda self: True))
+    monkeypatch.setattr(local_gather, "on_card", lambda device: True)
     tensors = [torch.randn(3, 5), torch.empty(0), torch.randn(2), torch.randn(1, 4)]
-    arriving = local.fetch(tensors)
+    arriving = fetch(tensors, "cuda")
     assert events == ["recorded"]
     for ours, theirs in zip(arriving(), tensors, strict=True):
         assert ours.shape == theirs.shape and torch.equal(ours, theirs)
     assert events == ["recorded", "waited for"]
-    assert local.fetch([])() == []
+    assert fetch([], "cuda")() == []

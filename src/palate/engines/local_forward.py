@@ -16,8 +16,8 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from palate.engines.local_attention import Layout, reading
-from palate.engines.local_gather import KeysValues, placed
-from palate.engines.local_loading import Arriving, LoadedModel, Outputs, Reduce
+from palate.engines.local_gather import Arriving, KeysValues, fetch, on_card, placed
+from palate.engines.local_loading import LoadedModel, Outputs, Reduce
 from palate.engines.local_threads import map_ordered, workers
 from palate.engines.local_tree import Node, Pack, branches, build_tree, packs
 from palate.errors import ResourceError
@@ -77,8 +77,9 @@ def read(wanted: Wanted, groups: Iterable[Group]) -> Outputs:
         yield from ((k, list(islice(results, len(group)))) for k, group in load)
 
     for load, outputs in _loads_read(wanted, groups):
-        under_way.append((load, partial(list, outputs) if wanted.there else local.fetch(outputs)))
-        if len(under_way) > local.on_card:  # there one load ahead
+        arriving = partial(list, outputs) if wanted.there else fetch(outputs, local.device)
+        under_way.append((load, arriving))
+        if len(under_way) > on_card(local.device):  # there one load ahead
             yield from next_arrived()
     while under_way:
         yield from next_arrived()

@@ -1,4 +1,4 @@
-"""Attention of all runs of a pack by one kernel: which keys each sees, and the kernel.
+"""What a card does its own way: attention of all runs of a pack by one kernel, and copies.
 
 The keys of a run stand behind each other, its ancestors' first, so that a causal mask which ends at
 the last of them shows a token its ancestors and its own run so far.
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 KeysValues = tuple["torch.Tensor", "torch.Tensor"]
 Weighed = tuple["torch.Tensor", "torch.Tensor"]
 """A result, and the log of each query's summed weights."""
+Arriving = Callable[[], Sequence["torch.Tensor"]]
+"""Waits for results."""
 MOST_COPIED = 8
 """Keys that are copied for a pack, for each of its tokens."""
 AMPERE = (8, 0)
@@ -90,7 +92,7 @@ def plan_gather(
 def many_runs_of(device: str, dtype: object) -> ManyRuns | None:
     """Return the kernel that a device has for many runs at once in this dtype, if any."""
     torch = import_torch()
-    if torch.device(device).type != "cuda" or dtype == torch.float32:
+    if not on_card(device) or dtype == torch.float32:
         return None
     new = torch.cuda.get_device_capability(device) >= AMPERE
     return flash_runs if new and hasattr(torch.ops.aten, "_flash_attention_forward") else None
@@ -106,8 +108,29 @@ def flash_runs(query: Tensor, key: Tensor, value: Tensor, gather: Gather, scale:
     return out, weight
 
 
+def on_card(device: str) -> bool:
+    """Tell whether CUDA computes, which goes on while this process does something else."""
+    return bool(import_torch().device(device).type == "cuda")
+
+
 def placed(tensor: Tensor, device: str) -> Tensor:
-    """Return a tensor on a device; CUDA copies it while this goes on."""
-    if import_torch().device(device).type != "cuda":
+    """Return a tensor on a device; a card copies it while this goes on."""
+    if not on_card(device):
         return tensor.to(device)
     return tensor.pin_memory().to(device, non_blocking=True)
+
+
+def fetch(tensors: Sequence[Tensor], device: str) -> Arriving:
+    """Begin to bring tensors from a device to the processor; what is returned waits for them."""
+    if not on_card(device) or not tensors:
+        return lambda: [it.cpu() for it in tensors]
+    torch, sizes = import_torch(), [it.numel() for it in tensors]
+    flat = torch.cat([it.reshape(-1) for it in tensors]).to("cpu", non_blocking=True)
+    done, shapes = torch.cuda.Event(), [it.shape for it in tensors]
+    done.record()
+
+    def arrived() -> list[Tensor]:
+        done.synchronize()
+        return [it.view(shape) for it, shape in zip(flat.split(sizes), shapes, strict=True)]
+
+    return arrived

@@ -32,8 +32,6 @@ Rotary = Callable[..., Any]
 """From a state and `position_ids` to the factors of these positions."""
 Outputs = Iterator[tuple[int, list["torch.Tensor"]]]
 """(group, what was made of the outputs wanted of each of its sequences)."""
-Arriving = Callable[[], Sequence["torch.Tensor"]]
-"""Waits for results."""
 Reduce = Callable[["torch.Tensor", "torch.Tensor"], "torch.Tensor"]
 """From outputs (m × width) and the tokens that follow (m; −1 at an end) to m numbers or rows."""
 
@@ -163,26 +161,6 @@ class LoadedModel:
         finally:
             if threads > 1:
                 self.torch.set_num_threads(threads)
-
-    @property
-    def on_card(self) -> bool:
-        """Whether CUDA computes, which goes on while this process does something else."""
-        return bool(self.torch.device(self.device).type == "cuda")
-
-    def fetch(self, tensors: Sequence[torch.Tensor]) -> Arriving:
-        """Begin to bring tensors to the processor; what is returned waits for them."""
-        if not self.on_card or not tensors:
-            return lambda: [it.cpu() for it in tensors]
-        sizes, shapes = [it.numel() for it in tensors], [it.shape for it in tensors]
-        flat = self.torch.cat([it.reshape(-1) for it in tensors]).to("cpu", non_blocking=True)
-        done = self.torch.cuda.Event()
-        done.record()
-
-        def arrived() -> list[torch.Tensor]:
-            done.synchronize()
-            return [it.view(shape) for it, shape in zip(flat.split(sizes), shapes, strict=True)]
-
-        return arrived
 
     def tensor(self, *rows: Sequence[int]) -> torch.Tensor:
         """Return rows of ids on the model's device."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
@@ -263,7 +264,9 @@ def fastest_tokens(
             for _ in range(2):  # the first time warms up
                 started = clock()
                 list(local.read([spans], lambda outputs, following: outputs.float()))
-        except Exception:  # what a model raises that is never read so says nothing
+        except Exception as error:  # what a model raises that is never read so is anybody's guess
+            text = "%s: %d tokens at a time could not be tried (%s)"
+            logging.getLogger("palate").warning(text, local.reference, n, first_line(error))
             break
         if local.budget < n:
             break
