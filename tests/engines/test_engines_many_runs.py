@@ -24,7 +24,7 @@ def random_qkv(n, seed):
     return [torch.randn(1, many, n, WIDTH, generator=made) for many in heads]
 
 
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(FEW, st.integers(1, 3), st.integers(1, 30))
 def test_one_kernel_for_a_pack_gives_what_run_after_run_gives(sequences, least, budget):
     calls, stack = [], []
