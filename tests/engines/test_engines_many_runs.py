@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 import torch
-from emulated_kernel import emulated
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from plain_forward import assert_close, encode, load, log_probabilities, plain_log_probabilities
 
+from emulated_kernel import emulated
 from palate.engines import local_attention, local_model
 from palate.engines.local_attention import Layout, attend_tree
 from palate.engines.local_gather import MOST_COPIED, plan_gather
