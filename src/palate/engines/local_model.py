@@ -160,7 +160,7 @@ class LocalModel(LoadedModel):
         if logits.shape[:-1] != (n,):
             found = tuple(logits.shape)
             raise ModelError(f"{self.reference}: logits {found}; expected ({n}, outputs)")
-        return {k: row.float().cpu() for k, row in zip(rows, logits, strict=True)}
+        return dict(zip(rows, logits.float().cpu(), strict=True))
 
 
 def last_tokens(groups: Iterable[Sequence[Ids]]) -> Iterator[Group]:
