@@ -197,19 +197,18 @@ class Session:
         """Return the loaded model of a tokenizer and configuration, as `model` does."""
         settings, key = reader.settings, _key(reader, head)
         device = choose_device(settings.device)
+        tokens = choose_tokens(settings.batch_tokens, device)
 
         def load() -> LocalModel:
             model = LocalModel(reader, head, self._turns(settings))
-            if choose_tokens(settings.batch_tokens, device) is None:
+            if tokens is None:
                 self._read_fast(model, key)
             notes = [note for note in model.notes if note not in reader.load_notes]
             lines = "\n".join((str(model.read_mode), *notes))
             self._read_modes.put(digest(key, *_versions()), lines.encode())
             return model
 
-        return self._models.get(
-            (*key, choose_tokens(settings.batch_tokens, device)), device, reader.weight_bytes, load
-        )
+        return self._models.get((*key, tokens), device, reader.weight_bytes, load)
 
     def language_model(
         self, spec: Spec | str, settings: Settings, options: Iterable[str] = (), example: str = LM

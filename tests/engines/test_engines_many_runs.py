@@ -130,6 +130,11 @@ def top_left(query, key, value, gather, scale):
     return out, weight
 
 
+def wrong_weights(*given):
+    out, weight = emulated(*given)
+    return out, weight + 1
+
+
 def breaks(*given):
     raise RuntimeError("no kernel image is available for execution on the device\nmore")
 
@@ -138,6 +143,7 @@ def breaks(*given):
     ("kernel", "why"),
     [
         (top_left, "it changes attention by "),
+        (wrong_weights, "it changes attention by "),
         (lambda *given: (it * float("nan") for it in emulated(*given)), "by nan"),
         (breaks, "no kernel image is available for execution on the device)"),
     ],

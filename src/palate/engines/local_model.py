@@ -22,7 +22,7 @@ from palate.engines.local_forward import (
     padded,
     read,
 )
-from palate.engines.local_gather import many_runs_of
+from palate.engines.local_gather import MOST_COPIED, many_runs_of, plan_gather
 from palate.engines.local_loading import (
     Head,
     LoadedModel,
@@ -227,16 +227,18 @@ def _try_many_runs(local: LoadedModel, pack: Pack) -> None:
     kernel = many_runs_of(local.device, local.dtype)
     if kernel is None:
         return
-    layout = Layout(pack.segments, many_runs=kernel, differences=[])
+    apart: list[float] = []
     try:
-        with local.torch.inference_mode():
-            forward_pack(local, pack, layout, False)
+        for most in (MOST_COPIED, 1):  # keys copied, and all of them read apart and merged
+            gather = plan_gather(pack.segments, (), local.device, most)
+            layout = Layout(pack.segments, many_runs=kernel, gather=gather, differences=apart)
+            with local.torch.inference_mode():
+                forward_pack(local, pack, layout, False)
     except Exception as error:  # what a kernel raises that does not run here is anybody's guess
         if is_out_of_memory(error):
             raise
         problem = first_line(error)
     else:
-        apart = layout.differences or []
         if all(it <= KERNEL_TOLERANCE for it in apart):
             local.many_runs = kernel if apart else None  # no layer may be of a width for it
             return
