@@ -1,4 +1,4 @@
-"""What a card does its own way: attention of all runs of a pack by one kernel, and copies.
+"""A card's own ways: attention of all runs of a pack by one kernel, and copies to it and from it.
 
 The keys of a run stand behind each other, its ancestors' first, so that a causal mask which ends at
 the last of them shows a token its ancestors and its own run so far.
