@@ -156,7 +156,7 @@ class _Measurement:
             following = [torch.tensor(list(ids[start:])) for ids, start in rows]
             logp = self.local.head.log_probabilities(
                 torch.cat(wanted), torch.cat(following).to(self.local.device)
-            )
+            ).cpu()
         return [float(part.mean()) for part in logp.split([len(part) for part in wanted])]
 
     def _bare(self) -> float:

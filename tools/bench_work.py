@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from palate.benchmarks import load_benchmark
 from palate.engines import FairLock, LocalModel, find_read_mode
 from palate.errors import SpecError
-from palate.models import choose_device, choose_dtype, import_torch, import_transformers
+from palate.models import TOKENS, choose_device, choose_dtype, import_torch, import_transformers
 from palate.records import Settings
 from palate.seeding import rng
 
@@ -130,7 +130,8 @@ class RandomModel(LocalModel):
         self.reference: Any = spec
         self.device = choose_device(settings.device)
         self.dtype = choose_dtype(settings.dtype, self.device)
-        self.budget, self.layers = settings.batch_tokens, 1
+        self.budget, self.layers = settings.batch_tokens or TOKENS, 1
+        self.notes: list[str] = []
         self.turns, self.users, self._counting = FairLock(), 0, threading.Lock()
         config = random_config(spec)
         torch.manual_seed(settings.seed)

@@ -88,8 +88,7 @@ class ServedScorer:
             "0",
             "--seed",
             str(settings.seed),
-            "--batch-tokens",
-            str(settings.batch_tokens),
+            *(("--batch-tokens", str(settings.batch_tokens)) if settings.batch_tokens else ()),
             *(() if settings.dtype is None else ("--dtype", settings.dtype)),
             *(() if settings.device is None else ("--device", settings.device)),
         ]

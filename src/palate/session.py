@@ -29,6 +29,7 @@ from palate.engines import (
     Reader,
     RemoteReader,
     ReplyCache,
+    fastest_tokens,
     read_endpoint,
     read_form,
     refuse_endpoint_options,
@@ -38,6 +39,7 @@ from palate.models import (
     ModelFolder,
     ModelFolders,
     choose_device,
+    choose_tokens,
     import_torch,
     import_transformers,
 )
@@ -195,15 +197,18 @@ class Session:
         """Return the loaded model of a tokenizer and configuration, as `model` does."""
         settings, key = reader.settings, _key(reader, head)
         device = choose_device(settings.device)
+        tokens = choose_tokens(settings.batch_tokens, device)
 
         def load() -> LocalModel:
             model = LocalModel(reader, head, self._turns(settings))
+            if tokens is None:
+                self._read_fast(model, key)
             notes = [note for note in model.notes if note not in reader.load_notes]
             lines = "\n".join((str(model.read_mode), *notes))
             self._read_modes.put(digest(key, *_versions()), lines.encode())
             return model
 
-        return self._models.get((*key, settings.batch_tokens), device, reader.weight_bytes, load)
+        return self._models.get((*key, tokens), device, reader.weight_bytes, load)
 
     def language_model(
         self, spec: Spec | str, settings: Settings, options: Iterable[str] = (), example: str = LM
@@ -238,6 +243,16 @@ class Session:
         """Return how a model was last loaded, and its weights' notes; nothing where it was not."""
         stored = self._read_modes.get(digest(_key(reader, head), *_versions())) or b""
         return tuple(stored.decode().splitlines())
+
+    def _read_fast(self, model: LocalModel, key: tuple[object, ...]) -> None:
+        # As many tokens at a time as were fastest on a card of this name before.
+        card = import_torch().cuda.get_device_name(model.device)
+        name, earlier = digest(*key, card, *_versions()), self.store.documents("batch-tokens")
+        if earlier.get(name) is None:
+            earlier.put_json(name, fastest_tokens(model, free_memory(model.device)))
+            import_torch().cuda.empty_cache()
+        model.budget = earlier.get_json(name)  # perhaps of another process
+        model.notes.append(f"{model.budget} tokens at a time are the fastest tried on {card}")
 
     @property
     def _read_modes(self) -> Documents:

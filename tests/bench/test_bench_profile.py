@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 
+import bench_profile as profiles
 from bench_profile import bench_profile, kind_of
 from bench_work import BenchCase
 
+from emulated_kernel import emulated
+from palate.engines import LocalModel, Reader, local_model
 from palate.records import Settings
+from palate.specs import Reference
 
 CASE = BenchCase("pairs", 60, 2, 3, response=20)
 
@@ -42,3 +48,40 @@ def test_a_pass_is_counted_by_operations_bytes_and_shares(tiny):
 )
 def test_kernels_are_told_by_name(name, kind):
     assert kind_of(name) == kind
+
+
+@torch.library.custom_op("tests::many_runs_attention", mutates_args=())
+def as_one_launch(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    run_ends: torch.Tensor,
+    key_ends: torch.Tensor,
+    scale: float,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    gather = SimpleNamespace(run_ends=run_ends, key_ends=key_ends)
+    out, weight = emulated(query, key, value, gather, scale)
+    return out.clone(), weight.clone()
+
+
+def test_a_kernel_for_many_runs_is_one_launch_a_layer(tiny, monkeypatch):
+    def kernel(query, key, value, gather, scale):
+        return as_one_launch(query, key, value, gather.run_ends, gather.key_ends, scale)
+
+    folder = Reference.parse(tiny.model())
+    monkeypatch.setattr(
+        profiles, "load_model", lambda _, told: LocalModel(Reader(folder, told), "causal")
+    )
+    best = BenchCase("best of 8", 60, 8, 1, response=20)
+
+    def launches():
+        told = Settings(dtype="float32", device="cpu")
+        found = bench_profile("", settings=told, cases=[best], progress=lambda *_: None)
+        return [profile.launches for profile in found]
+
+    by_run, _ = launches()
+    monkeypatch.setattr(local_model, "many_runs_of", lambda device, dtype: kernel)
+    at_once, bare = launches()
+    # Nine runs are a kernel and two copies each, and a merge; now it is two copies and a kernel.
+    assert at_once < by_run - 9 * 3
+    assert at_once < bare + 12

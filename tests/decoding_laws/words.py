@@ -9,7 +9,7 @@ from typing import Any
 from palate.engines import LocalModel
 from palate.engines.local_model import find_read_mode
 from palate.engines.local_threads import FairLock
-from palate.models import import_torch, import_transformers
+from palate.models import TOKENS, import_torch, import_transformers
 from palate.records import Settings
 
 WORDS = (0, 1, 2, 4, 5, 6, 7, 8)
@@ -48,7 +48,7 @@ class WordModel(LocalModel):
         self.settings = Settings(seed=seed, dtype="float32", device="cpu")
         self.reference: Any = f"words {seed}"
         self.device, self.dtype = "cpu", torch.float32
-        self.budget, self.layers = self.settings.batch_tokens, 1
+        self.budget, self.layers = TOKENS, 1
         self.turns, self.users, self._counting = FairLock(), 0, threading.Lock()
         config = transformers.LlamaConfig(
             vocab_size=WIDTH,

@@ -6,6 +6,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,11 +14,13 @@ import pytest
 from palate.benchmarks import LoadOptions, load_benchmark
 from palate.comparison import evaluate
 from palate.data import LayoutOptions
+from palate.errors import UsageError
 from palate.evaluation import summarise
 from palate.records import Outcome, Settings
 from palate.runs import Run, VerdictRow, Verdicts, load
 from palate.session import default_session
 from palate.verification import DataOfRuns, Rescoring, verify_run
+from palate.verification.afresh import _otherwise, _refuse_another
 
 Edit = Callable[[dict[str, Any]], object]
 
@@ -351,3 +354,23 @@ def test_a_forged_noise_switches_nothing_off(tmp_path: Path) -> None:
     noise(folder, sd=0.0)
     edit_json(folder / "summary.json", lambda s: s["noise"].update(sd=None))
     assert "scored afresh" in problems(folder, data, afresh(8))[0]
+
+
+def test_another_device_has_its_own_choice_of_tokens_at_a_time() -> None:
+    identity = {"fingerprints": ["a"], "device": "cuda", "batch_tokens": None, "seed": 0}
+    details = {"device": "cuda", "batch_tokens": None, "content": "c"}
+    card: Any = SimpleNamespace(identity=identity, details=(details,), passes=(), inputs={})
+
+    def here(tokens: int = 4096, **more: str) -> Any:
+        return SimpleNamespace(
+            identity={**identity, "fingerprints": ["b"], "device": "cpu", "batch_tokens": tokens},
+            details=({**details, "device": "cpu", "batch_tokens": tokens, **more},),
+            passes=(), inputs={},
+        )  # fmt: skip
+
+    _refuse_another(card, here())
+    assert _otherwise(card, here()) == []
+    with pytest.raises(UsageError, match="another content, device"):
+        _refuse_another(card, here(content="another"))
+    with pytest.raises(UsageError, match="has batch_tokens 4096; it is 9 here"):
+        _refuse_another(here(), here(9))

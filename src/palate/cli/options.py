@@ -252,7 +252,7 @@ class Models(Devices):
 class Computing(Models):
     """What scores are computed with, in this process and behind endpoints."""
 
-    batch_tokens: int = here(4096, "Tokens a local model computes at a time.")
+    batch_tokens: int | None = here(None, "Tokens at a time; by default 4096, on CUDA the fastest.")
     retry_unscored: bool = endpoint(False, "Ask again for unreadable replies.")
     engine: str | None = here(None, "Where to compute: here (the default) or e.g. ray?workers=4.")
 

@@ -2,7 +2,8 @@
 
 For a token t of a node with ancestors a: softmax over (own run up to t) ∪ (all of every a). Each
 part is computed by itself and merged by its log-sum-exp (online softmax), so keys that many
-sequences share are read once for all of them and copied for none.
+sequences share are read once for all of them and copied for none. On CUDA in half precision one
+kernel reads all runs of a pack, each with a copy of its ancestors' keys: launches cost more there.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, cast
 
+from palate.engines.local_gather import Gather, KeysValues, ManyRuns, Weighed, plan_gather
 from palate.engines.local_tree import Segment
 from palate.models import import_torch, import_transformers
 
@@ -23,14 +25,12 @@ if TYPE_CHECKING:
 NAME = "palate_tree"
 FOREIGN = ("softcap", "s_aux", "position_bias", "cache")
 """What some models ask of attention and a tree does not give."""
-KeysValues = tuple["torch.Tensor", "torch.Tensor"]
 _now = threading.local()
 ROWS = 512
 """Query rows at a time where attention is written out."""
-FLOATS = 4
-"""Numbers of 16 bytes in float32: a width must hold whole ones for CUDA's kernel."""
-Weighed = tuple["torch.Tensor", "torch.Tensor"]
-"""A result, and the log of each query's summed weights."""
+FLOATS, HALVES, WIDEST = 4, 8, 256
+"""Numbers of 16 bytes in float32 and in half precision: a width must hold whole ones for CUDA's
+kernels, and the one for many runs knows no wider head."""
 
 
 @dataclass
@@ -55,6 +55,12 @@ class Layout:
     """What a layer asked for that a tree does not give."""
     reach: int | None = None
     """The smallest window of a layer: longer sequences need another path."""
+    many_runs: ManyRuns | None = None
+    """The kernel that reads all runs at once, where there is one."""
+    gather: Gather | None = None
+    """What it needs of the pack, made at the first layer."""
+    differences: list[float] | None = None
+    """Where given: how far its results are from those of run after run, by layer."""
 
 
 @dataclass
@@ -166,6 +172,51 @@ def attend_tree(
     layout: Layout, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float
 ) -> torch.Tensor:
     """Return the attention of runs that hang below each other: each sees what is above it."""
+    width, kernel = query.shape[-1], layout.many_runs
+    if kernel is not None and width == value.shape[-1] <= WIDEST and width % HALVES == 0:
+        out = _at_once(layout, kernel, query, (key, value), scale)
+        if layout.differences is not None:
+            plain = _run_by_run(layout, query, key, value, scale).float()
+            layout.differences.append(float((out.float() - plain).norm() / plain.norm()))
+    else:
+        out = _run_by_run(layout, query, key, value, scale)
+    if layout.keep is not None:
+        start, stop, *_ = layout.segments[layout.keep]
+        layout.cached.append(_cached(layout, key[:, :, start:stop], value[:, :, start:stop]))
+    return out
+
+
+def _at_once(
+    layout: Layout, kernel: ManyRuns, query: Tensor, pack: KeysValues, scale: float
+) -> Tensor:
+    earlier = [of_layers[layout.layer] for of_layers in layout.past]
+    if layout.gather is None:
+        past = [keys.shape[2] for keys, _ in earlier]
+        layout.gather = plan_gather(layout.segments, past, str(query.device))
+    gather = layout.gather
+
+    def gathered(j: int) -> Tensor:
+        whole = pack[j]
+        if gather.past:
+            whole = import_torch().cat([*(earlier[k][j] for k in gather.past), whole], dim=2)
+        whole = whole if gather.rows is None else whole.index_select(2, gather.rows)
+        return whole[0].transpose(0, 1)
+
+    by_token = query[0].transpose(0, 1), gathered(0), gathered(1)
+    out, weight = (it[None] for it in kernel(*by_token, gather, scale))
+    out = out.transpose(1, 2)
+    for seen in (it for k, it in enumerate(earlier) if k not in gather.past):
+        _merge(out, weight, slice(0, query.shape[2]), dense(query, *seen, scale))
+    for start, stop, below, *_ in gather.apart:
+        keys, values = (it[:, :, start:stop] for it in pack)
+        under = slice(stop, below)
+        _merge(out, weight, under, dense(query[:, :, under], keys, values, scale))
+    return out
+
+
+def _run_by_run(
+    layout: Layout, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float
+) -> torch.Tensor:
     torch = import_torch()
     out: Tensor = torch.empty_like(query)
     weight = query.new_empty(query.shape[:-1], dtype=torch.float32)
@@ -182,9 +233,6 @@ def attend_tree(
     for earlier in layout.past:
         every = slice(0, query.shape[2])
         _merge(out, weight, every, dense(query, *earlier[layout.layer], scale))
-    if layout.keep is not None:
-        start, stop, *_ = layout.segments[layout.keep]
-        layout.cached.append(_cached(layout, key[:, :, start:stop], value[:, :, start:stop]))
     return out
 
 

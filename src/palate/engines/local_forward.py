@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import inspect
 import logging
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from palate.engines.local_attention import KeysValues, Layout, reading
+from palate.engines.local_attention import Layout, reading
+from palate.engines.local_gather import Arriving, KeysValues, fetch, on_card, placed
 from palate.engines.local_loading import LoadedModel, Outputs, Reduce
 from palate.engines.local_threads import map_ordered, workers
 from palate.engines.local_tree import Node, Pack, branches, build_tree, packs
@@ -56,14 +58,35 @@ class Wanted(NamedTuple):
     local: LoadedModel
     reduce: Reduce
     """Makes what is wanted of them."""
-    logits: bool
+    logits: bool = False
+    there: bool = False
+    """Whether results stay where the model is, else they come to the processor."""
 
 
-def read(
-    local: LoadedModel, groups: Iterable[Group], reduce: Reduce, *, logits: bool = False
-) -> Outputs:
-    """Yield (position of the group, `reduce` of each one's wanted hidden states, or `logits`)."""
-    numbered, wanted = iter(enumerate(groups)), Wanted(local, reduce, logits)
+def read(wanted: Wanted, groups: Iterable[Group]) -> Outputs:
+    """Yield (position of the group, what is wanted of each of its sequences).
+
+    A card has its next load before the results of the one before are waited for.
+    """
+    local = wanted.local
+    under_way: deque[tuple[Load, Arriving]] = deque()
+
+    def next_arrived() -> Outputs:
+        load, arriving = under_way.popleft()
+        results = iter(arriving())
+        yield from ((k, list(islice(results, len(group)))) for k, group in load)
+
+    for load, outputs in _loads_read(wanted, groups):
+        arriving = partial(list, outputs) if wanted.there else fetch(outputs, local.device)
+        under_way.append((load, arriving))
+        if len(under_way) > on_card(local.device):  # there one load ahead
+            yield from next_arrived()
+    while under_way:
+        yield from next_arrived()
+
+
+def _loads_read(wanted: Wanted, groups: Iterable[Group]) -> Iterator[tuple[Load, list[Tensor]]]:
+    local, numbered = wanted.local, iter(enumerate(groups))
     with local.turns.of():  # meanwhile nobody has set another number of threads
         side_by_side = workers(local.torch, local.device)
     while some := list(islice(numbered, AT_ONCE)):
@@ -74,12 +97,11 @@ def read(
         apart = loads_apart(loads, side_by_side, all_alike=exact)
         jobs = ((load, partial(read_load, wanted, load, side_by_side)) for load in loads[:apart])
         read_apart = map_ordered(local.torch, local.device, jobs, local.turns) if apart else ()
-        for load, outputs in read_apart:
-            yield from zip((k for k, _ in load), outputs, strict=True)
+        yield from read_apart
         for load in loads[apart:]:  # one after another, on all threads
             with local.turns.of():
                 outputs = read_load(wanted, load, 1)
-            yield from zip((k for k, _ in load), outputs, strict=True)
+            yield load, outputs
 
 
 def loads_apart(loads: Sequence[Load], side_by_side: int, *, all_alike: bool = False) -> int:
@@ -131,8 +153,8 @@ def unique_tokens(sequences: Sequence[Sequence[int]]) -> int:
     return sum(root.size for root in build_tree(sequences))
 
 
-def read_load(wanted: Wanted, load: Load, side_by_side: int) -> list[list[Tensor]]:
-    """Return what is wanted of each sequence, by group."""
+def read_load(wanted: Wanted, load: Load, side_by_side: int) -> list[Tensor]:
+    """Return what is wanted of each sequence, group after group."""
     local = wanted.local
     sequences = [span for _, group in load for span in group]
     reach = local.read_mode.reach
@@ -145,16 +167,15 @@ def read_load(wanted: Wanted, load: Load, side_by_side: int) -> list[list[Tensor
             outputs = as_it_fits(local, partial(run, wanted, some, side_by_side))
         for k, output in zip(alike, outputs, strict=True):
             results[k] = output
-    ends = iter(results)
-    return [list(islice(ends, len(group))) for _, group in load]
+    return results
 
 
 def _read_tree(wanted: Wanted, sequences: Sequence[TokenSpan], side_by_side: int) -> list[Tensor]:
-    torch, device = wanted.local.torch, wanted.local.device
+    torch, local = wanted.local.torch, wanted.local
     pieces_of: list[list[Any]] = [[] for _ in sequences]
     longest = max((len(span.ids) for span in sequences), default=0)
     roots = build_tree([span.ids for span in sequences])
-    share = share_of(wanted.local, side_by_side)
+    share = share_of(local, side_by_side)
     for pack, outputs in _outputs_of(wanted, roots, share, longest):
         wants = list(_wanted_rows(pack, sequences))
         if not wants:
@@ -162,12 +183,13 @@ def _read_tree(wanted: Wanted, sequences: Sequence[TokenSpan], side_by_side: int
         rows, following = (
             list(chain.from_iterable(it)) for it in list(zip(*wants, strict=True))[1:]
         )
-        chosen = outputs[torch.tensor(rows, device=device)]
-        reduced = wanted.reduce(chosen, torch.tensor(following, device=device))
+        chosen, behind = local.tensor(rows, following)
+        reduced = wanted.reduce(outputs[chosen], behind)
         pieces = reduced.split([len(rows) for _, rows, _ in wants])
         for (k, _, _), piece in zip(wants, pieces, strict=True):
             pieces_of[k].append(piece)
-    return [torch.cat(pieces) if pieces else torch.empty(0) for pieces in pieces_of]
+    nothing = torch.empty(0, device=local.device)
+    return [torch.cat(pieces) if pieces else nothing for pieces in pieces_of]
 
 
 def _outputs_of(
@@ -179,6 +201,7 @@ def _outputs_of(
 
     def run(pack: Pack, *past: Sequence[KeysValues]) -> tuple[Tensor, list[KeysValues]]:
         layout = Layout(pack.segments, past, pack.keep, local.layers, length)
+        layout.many_runs = local.many_runs
         with local.torch.inference_mode():  # which holds for one thread
             return forward_pack(local, pack, layout, wanted.logits), layout.cached
 
@@ -249,7 +272,7 @@ def _following(ids: Sequence[int], start: int, stop: int) -> list[int]:
 
 
 def _read_dense(wanted: Wanted, sequences: Sequence[TokenSpan], side_by_side: int) -> list[Tensor]:
-    local, torch = wanted.local, wanted.local.torch
+    local = wanted.local
     reduced: list[Any] = [None] * len(sequences)
     budget = 0 if local.read_mode.alone else share_of(local, side_by_side)
     for batch in padded([len(span.ids) for span in sequences], budget):
@@ -257,8 +280,8 @@ def _read_dense(wanted: Wanted, sequences: Sequence[TokenSpan], side_by_side: in
         outputs = _outputs(local, inputs, wanted.logits)
         for row, k in enumerate(batch):
             ids, start, stop = sequences[k]
-            following = torch.tensor(_following(ids, start, stop))
-            reduced[k] = wanted.reduce(outputs[row, start:stop], following.to(local.device))
+            (following,) = local.tensor(_following(ids, start, stop))
+            reduced[k] = wanted.reduce(outputs[row, start:stop], following)
     return reduced
 
 
@@ -329,4 +352,5 @@ def pad(local: LoadedModel, sequences: Sequence[Sequence[int]], token: int) -> d
         torch.nn.utils.rnn.pad_sequence(some, batch_first=True, padding_value=padding)
         for some, padding in ((rows, token), ([torch.ones_like(row) for row in rows], 0))
     )
-    return {"input_ids": tokens.to(local.device), "attention_mask": mask.to(local.device)}
+    tokens, mask = (placed(it, local.device) for it in (tokens, mask))
+    return {"input_ids": tokens, "attention_mask": mask}

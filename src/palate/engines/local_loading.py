@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from palate.engines.chat_template import ids_of
 from palate.engines.local_attention import length_of_layout
+from palate.engines.local_gather import MOST_COPIED, ManyRuns, placed
 from palate.engines.local_threads import FairLock
 from palate.engines.reader import Reader, id_count, window_of
 from palate.engines.template_source import decoded
-from palate.models import choose_device, choose_dtype, import_torch, load_weights
+from palate.models import TOKENS, choose_device, choose_dtype, import_torch, load_weights
 
 if TYPE_CHECKING:
     import torch
@@ -105,6 +106,8 @@ class LoadedModel:
 
     regimes = RotaryRegimes()
     """Which lengths share their rotary factors."""
+    many_runs: ManyRuns | None = None
+    """The kernel by which layers attend to all runs of a pack at once, where there is one."""
 
     def __init__(self, reader: Reader, head: str, turns: FairLock | None = None) -> None:
         torch, settings, self.folder = import_torch(), reader.settings, reader.resolved
@@ -113,7 +116,7 @@ class LoadedModel:
         self.users, self._counting = 0, threading.Lock()
         self.device = choose_device(settings.device)
         self.dtype = choose_dtype(settings.dtype, self.device)
-        self.budget = settings.batch_tokens
+        self.budget = settings.batch_tokens or TOKENS
         options: dict[str, Any] = {"trust_remote_code": settings.trust_remote_code}
         if settings.attention not in (None, "tree"):
             options["attn_implementation"] = settings.attention
@@ -161,8 +164,7 @@ class LoadedModel:
 
     def tensor(self, *rows: Sequence[int]) -> torch.Tensor:
         """Return rows of ids on the model's device."""
-        ids: torch.Tensor = self.torch.tensor(list(map(list, rows)), device=self.device)
-        return ids
+        return placed(self.torch.tensor(list(map(list, rows))), self.device)
 
     @property
     def ends(self) -> frozenset[int]:
@@ -193,6 +195,9 @@ class LoadedModel:
         token = values * self.dtype.itemsize + 3 * config.hidden_size * 4  # norms are in float32
         kept = 2 * config.num_hidden_layers * groups * width * self.dtype.itemsize
         logits = LOGIT_ROWS * config.vocab_size * (self.dtype.itemsize + 8)
+        if self.many_runs is not None:  # one layer's keys and values, copied for each run
+            copied = (MOST_COPIED + 1) * self.budget + longest
+            logits += copied * kept // config.num_hidden_layers
         return int(self.budget * token + side_by_side * (logits + longest * kept))
 
 
@@ -243,7 +248,7 @@ class Head:
             -entropy(logits[:, :width], following[rows], reduction="none")
             for rows, logits in self._chunks(outputs)
         ]
-        return concatenated(found).cpu()
+        return concatenated(found)
 
     def logits(self, outputs: torch.Tensor, following: torch.Tensor) -> torch.Tensor:
         """Return the logits of every token after each row, where the model is."""
@@ -272,7 +277,7 @@ class Head:
 
     def _with_total(self, logits: torch.Tensor, outputs: torch.Tensor) -> torch.Tensor:
         totals = [chunk.logsumexp(dim=-1) for _, chunk in self._chunks(outputs)]
-        return concatenated([logits, self.torch.cat(totals)[:, None]], dim=-1).cpu()
+        return concatenated([logits, self.torch.cat(totals)[:, None]], dim=-1)
 
 
 def concatenated(tensors: Sequence[torch.Tensor], dim: int = 0) -> torch.Tensor:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from math import exp
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -11,6 +13,7 @@ from palate.engines.local_attention import NAME, Layout, register
 from palate.engines.local_forward import (
     Group,
     TokenSpan,
+    Wanted,
     as_it_fits,
     forward_pack,
     is_out_of_memory,
@@ -19,6 +22,7 @@ from palate.engines.local_forward import (
     padded,
     read,
 )
+from palate.engines.local_gather import MOST_COPIED, many_runs_of, plan_gather
 from palate.engines.local_loading import (
     Head,
     LoadedModel,
@@ -29,7 +33,7 @@ from palate.engines.local_loading import (
     concatenated,
 )
 from palate.engines.local_threads import FairLock
-from palate.engines.local_tree import Ids, build_tree, packs
+from palate.engines.local_tree import Ids, Pack, build_tree, packs
 from palate.engines.reader import Reader
 from palate.errors import ModelError, first_line
 from palate.models.account import LACKING
@@ -39,12 +43,18 @@ if TYPE_CHECKING:
 
 SHARED, OWN = 24, 7
 """Tokens of the probe's beginning and of its two ends."""
+MOST_TOKENS, TRIAL = 65_536, 512
+"""The most tokens at a time that are tried, and how long the sequences are then."""
+SECONDS, NEAR = 1.0, 0.97
+"""After so long no more are tried; which share of the best rate is as good."""
 SHORT, LONG = "Tea?", "Tea or coffee, and which of the two is good when it is hot?"
 PADDING_TOLERANCE = {"float32": 1e-4, "bfloat16": 0.05, "float16": 0.01}
 """How far numbers may differ beside a longer text, relative to 1 and to theirs."""
 HIDDEN_TOLERANCE = {"float32": 1e-4, "bfloat16": 0.1, "float16": 0.02}
 """How far hidden states may differ: root mean square, relative to theirs. In bfloat16 a batch of
 two alone moves them by 0.04 on processors that multiply matrices in tiles."""
+KERNEL_TOLERANCE = 0.02
+"""How far a layer's attention by one kernel may be from run after run: both round it once more."""
 
 
 class LabelLogits(NamedTuple):
@@ -83,21 +93,23 @@ class LocalModel(LoadedModel):
         """The ids that may be drawn."""
         return ValidIds.of(self.model, self.tokenizer, self.device)
 
-    def read(self, groups: Iterable[Group], reduce: Reduce, *, logits: bool = False) -> Outputs:
+    def read(
+        self, groups: Iterable[Group], reduce: Reduce, *, logits: bool = False, there: bool = False
+    ) -> Outputs:
         """Yield (group, what `reduce` makes of wanted last hidden states, or of `logits`)."""
         with self.in_use():
-            yield from read(self, groups, reduce, logits=logits)
+            yield from read(Wanted(self, reduce, logits, there), groups)
 
     def hidden(self, groups: Iterable[Group]) -> Outputs:
         """Yield (group, per sequence, the last hidden states at the wanted tokens, float32)."""
-        return self.read(groups, lambda outputs, following: outputs.float().cpu())
+        return self.read(groups, lambda outputs, following: outputs.float())
 
     def outputs(self, groups: Iterable[Group]) -> Outputs:
         """Yield (group, per sequence, what the model's head reads at the wanted tokens)."""
-        return self._below_head(groups, lambda outputs, following: outputs)
+        return self._below_head(groups, lambda outputs, following: outputs, there=True)
 
-    def _below_head(self, groups: Iterable[Group], reduce: Reduce) -> Outputs:
-        return self.read(groups, reduce, logits=not self.head.apart)
+    def _below_head(self, groups: Iterable[Group], reduce: Reduce, **how: bool) -> Outputs:
+        return self.read(groups, reduce, logits=not self.head.apart, **how)
 
     def log_probabilities(
         self, groups: Iterable[Sequence[tuple[Ids, int]]], width: int | None = None
@@ -115,7 +127,7 @@ class LocalModel(LoadedModel):
 
     def next_token_logits(self, sequences: Sequence[Ids]) -> torch.Tensor:
         """Return each sequence's next-token logits, float32; shared beginnings are read once."""
-        groups = self._below_head(last_tokens([sequences]), self.head.logits)
+        groups = self._below_head(last_tokens([sequences]), self.head.logits, there=True)
         return concatenated(next(logits for _, logits in groups))
 
     def pooled(self, sequences: Sequence[Ids]) -> Iterator[tuple[int, torch.Tensor]]:
@@ -148,7 +160,7 @@ class LocalModel(LoadedModel):
         if logits.shape[:-1] != (n,):
             found = tuple(logits.shape)
             raise ModelError(f"{self.reference}: logits {found}; expected ({n}, outputs)")
-        return {k: row.float().cpu() for k, row in zip(rows, logits, strict=True)}
+        return dict(zip(rows, logits.float().cpu(), strict=True))
 
 
 def last_tokens(groups: Iterable[Sequence[Ids]]) -> Iterator[Group]:
@@ -206,7 +218,64 @@ def _probe(local: LoadedModel, sequences: Sequence[Ids], plain: Sequence[Any]) -
     if not apart <= HIDDEN_TOLERANCE[str(local.dtype).removeprefix("torch.")]:
         return ReadMode(False, f"a tree changes its outputs by {apart:.1g}")
     local.layers = layout.layer
+    _try_many_runs(local, pack)
     return ReadMode(True, reach=layout.reach)
+
+
+def _try_many_runs(local: LoadedModel, pack: Pack) -> None:
+    """Let layers attend to all runs at once where that gives what they get run after run."""
+    kernel = many_runs_of(local.device, local.dtype)
+    if kernel is None:
+        return
+    apart: list[float] = []
+    try:
+        for most in (MOST_COPIED, 1):  # keys copied, and all of them read apart and merged
+            gather = plan_gather(pack.segments, (), local.device, most)
+            layout = Layout(pack.segments, many_runs=kernel, gather=gather, differences=apart)
+            with local.torch.inference_mode():
+                forward_pack(local, pack, layout, False)
+    except Exception as error:  # what a kernel raises that does not run here is anybody's guess
+        if is_out_of_memory(error):
+            raise
+        problem = first_line(error)
+    else:
+        if all(it <= KERNEL_TOLERANCE for it in apart):
+            local.many_runs = kernel if apart else None  # no layer may be of a width for it
+            return
+        problem = f"it changes attention by {max(apart):.1g}"
+    local.notes.append(f"attention goes run by run: this device's kernel fails ({problem})")
+
+
+def fastest_tokens(
+    local: LocalModel, free: int, clock: Callable[[], float] = time.perf_counter
+) -> int:
+    """Return how many tokens at a time are read fastest: the fewest within 3 % of the best rate.
+
+    They are doubled from 4096 while a second and half of the `free` bytes last. Where memory runs
+    out, they are halved, which is said.
+    """
+    rates: dict[int, float] = {}
+    began, length = clock(), min(TRIAL, local.window or TRIAL)
+    size, ids = local.model.get_input_embeddings().weight.shape[0], range(3, 3 + length)
+    while local.budget <= MOST_TOKENS and clock() < began + SECONDS:
+        n = local.budget
+        if rates and local.memory(length) > free / 2:
+            break
+        spans = [TokenSpan([k * j % size for j in ids], 0, 1) for k in range(1, n // length + 1)]
+        try:
+            for _ in range(2):  # the first time warms up
+                started = clock()
+                list(local.read([spans], lambda outputs, following: outputs.float()))
+        except Exception as error:  # what a model raises that is never read so is anybody's guess
+            text = "%s: %d tokens at a time could not be tried (%s)"
+            logging.getLogger("palate").warning(text, local.reference, n, first_line(error))
+            break
+        if local.budget < n:
+            break
+        rates[n] = len(spans) * length / (clock() - started)
+        local.budget *= 2
+    fast = [n for n, rate in rates.items() if rate >= NEAR * max(rates.values())]
+    return min([local.budget, *fast])
 
 
 def without_neighbours(local: LoadedModel, head: str) -> ReadMode:

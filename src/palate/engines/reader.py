@@ -19,6 +19,7 @@ from palate.models import (
     ModelFolder,
     choose_device,
     choose_dtype,
+    choose_tokens,
     import_torch,
     import_transformers,
     load_part,
@@ -230,7 +231,7 @@ class Reader:
             "content": content,
             "dtype": dtype.removeprefix("torch."),
             "device": device,
-            "batch_tokens": self.settings.batch_tokens,
+            "batch_tokens": choose_tokens(self.settings.batch_tokens, device),
             "attention": self.settings.attention or "tree",
             **self.template_details,
         }

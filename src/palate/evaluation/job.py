@@ -21,6 +21,7 @@ from palate.errors import EndpointError, UsageError
 from palate.evaluation.states import need_choices, user_keys_fn
 from palate.evaluation.work import Computation, Work, journal_in, silent
 from palate.execution import Results
+from palate.models import choose_tokens
 from palate.records import (
     NO_STRANGER,
     Context,
@@ -155,6 +156,7 @@ class BoundScorer:
         """Return what a result is and is made with; `identity` is what the job does not know."""
         settings, details = self.work.settings, computation.details[0]
         fields = {"split": self.pairs.split, **identity}
+        place = "cuda" if "'device': 'cuda'" in str(details) else "cpu"  # of a part, perhaps
         more = {name: fields.pop(name) for name in fields.keys() - Identity.model_fields}
         context_print: str | None = getattr(self.context, "fingerprint", None)
         reads = "choices" in getattr(self.context, "needs", ())
@@ -170,7 +172,7 @@ class BoundScorer:
             seed=settings.seed,
             dtype=details.get("dtype"),
             device=details.get("device"),
-            batch_tokens=settings.batch_tokens,
+            batch_tokens=choose_tokens(settings.batch_tokens, place),
             **fields,
         )
         return Manifest.of(

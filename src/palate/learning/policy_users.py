@@ -38,7 +38,7 @@ AT_ONCE = 16
 """Users adapted side by side, and kept together."""
 TOKENS = 2048
 """Most tokens that gradients are taken of at a time."""
-FORMAT = 3
+FORMAT = 4
 """Raised when adapting computes something else."""
 
 

@@ -229,9 +229,9 @@ def minimise_each(
     Each by its own L-BFGS (Nocedal 1980). One evaluation serves all that still move, so a model
     that is costly to call reads users' rows in full batches; no path depends on its neighbours.
 
-    A function rests once an accepted step lowers it by less than `close` × (1 + its value), or no
-    step lowers it; all rest after `rounds` evaluations beside the first. What is returned is never
-    higher than the start.
+    A function rests once two accepted steps in a row lower it by less than `close` × (1 + its
+    value) each, or no step lowers it; all rest after `rounds` evaluations beside the first. What is
+    returned is never higher than the start.
 
     >>> def squares(which, x):
     ...     apart = x - np.arange(3.0)[which, None]
@@ -248,7 +248,7 @@ def minimise_each(
     norm = np.linalg.norm(gradient, axis=1, keepdims=True)
     step = -gradient * np.minimum(1.0, FIRST / np.maximum(norm, 1e-12))
     share = np.ones(n)
-    moving = norm[:, 0] > 1e-12
+    moving, small = norm[:, 0] > 1e-12, np.zeros(n)
     for _ in range(rounds):
         which = np.flatnonzero(moving)
         if not len(which):
@@ -261,7 +261,9 @@ def minimise_each(
         memory.add(taken, tried[good] - best[taken], slope[good] - gradient[taken])
         gained = value[taken] - new[good]
         best[taken], value[taken], gradient[taken] = tried[good], new[good], slope[good]
-        moving[taken] = gained > close * (1 + np.abs(value[taken]))
+        little = gained <= close * (1 + np.abs(value[taken]))
+        small[taken] = np.where(little, small[taken] + 1, 0)
+        moving[taken] = small[taken] < 2  # rounding alone makes one
         step[taken] = memory.direction(taken, gradient[taken])
         share[taken] = 1.0
         share[failed] *= _cut(new[~good] - value[failed], promised[~good])

@@ -3,4 +3,11 @@
 from palate.models.gguf import save_tokenizer
 from palate.models.loading import fill, load_part, load_weights, merge
 from palate.models.resolve import ModelFolder, ModelFolders, cached_snapshot, content_hash, resolve
-from palate.models.runtime import choose_device, choose_dtype, import_torch, import_transformers
+from palate.models.runtime import (
+    TOKENS,
+    choose_device,
+    choose_dtype,
+    choose_tokens,
+    import_torch,
+    import_transformers,
+)

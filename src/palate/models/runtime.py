@@ -18,6 +18,8 @@ from typing import Any
 from palate.errors import LoadError, ModelError, UsageError, first_line, needing
 
 DTYPES = ("float32", "bfloat16", "float16")
+TOKENS = 4096
+"""Tokens at a time, where nobody says how many."""
 MMAP_THRESHOLD, TRIM_THRESHOLD = 32 * 2**20, 256 * 2**20
 """Bytes: the largest piece that all versions of glibc keep for later, and how much of them."""
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
@@ -105,6 +107,11 @@ def choose_dtype(dtype: str | None, device: str) -> Any:
     if name not in DTYPES:
         raise UsageError(f"--dtype {name}: expected one of {', '.join(DTYPES)}")
     return getattr(torch, name)
+
+
+def choose_tokens(given: int | None, device: str) -> int | None:
+    """Return the tokens at a time that are asked for, by default 4096; None where CUDA chooses."""
+    return given or (None if device.startswith("cuda") else TOKENS)
 
 
 @contextmanager

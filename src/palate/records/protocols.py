@@ -95,8 +95,8 @@ class Settings(Record):
     dtype: Literal["float32", "bfloat16", "float16"] | None = None
     """float32, bfloat16 or float16; by default float32 on a CPU and bfloat16 elsewhere."""
     device: str | None = None
-    batch_tokens: int = Field(default=4096, ge=1)
-    """Tokens a local model computes at a time."""
+    batch_tokens: int | None = Field(default=None, ge=1)
+    """Tokens a local model computes at a time; by default 4096, and on CUDA what is fastest."""
     attention: str | None = None
     """A kernel that transformers knows, such as sdpa or eager; by default shared prefixes."""
     trust_remote_code: bool = False

@@ -47,7 +47,8 @@ class Identity(Record):
     seed: int = 0
     dtype: str | None = None
     device: str | None = None
-    batch_tokens: int
+    batch_tokens: int | None
+    """None where the device's own choice was left to it."""
 
 
 class Manifest(Record):

@@ -14,6 +14,7 @@ from palate.errors import UsageError
 from palate.evaluation import BoundScorer, Work, WorkOptions
 from palate.execution import build_runner
 from palate.metrics.policy import relative_unit
+from palate.models import choose_device, choose_tokens
 from palate.records import components_of, info_of
 from palate.records.arguments import checked, listed
 from palate.runs import JOURNAL, Journal, Manifest
@@ -197,7 +198,7 @@ class _Common:
         self, pairs: Dataset, cells: list[list[str | None]], history: str | None
     ) -> Manifest:
         """Return the manifest, without the passes that are yet to be made."""
-        steering, reserved = self.steering, self.parts.reserved
+        steering, reserved, settings = self.steering, self.parts.reserved, self.work.settings
         base = None if steering.base is None else plain_reference(steering.base)
         named = replace(steering, policy=plain_reference(steering.policy), base=base)
         identity = {
@@ -211,6 +212,7 @@ class _Common:
             "mirrors": pairs.mirrors,
             "reserved": None if reserved is None else reserved.content_hash,
             "history": history,
-            **self.work.settings.model_dump(mode="json"),
+            **settings.model_dump(mode="json"),
+            "batch_tokens": choose_tokens(settings.batch_tokens, choose_device(settings.device)),
         }
         return Manifest.of(PolicyAccuracy.kind, identity)

@@ -167,7 +167,7 @@ def _refuse_another(manifest: Manifest, mine: Manifest) -> None:
     """Refuse a scorer, or a context, that is another here; a device of another kind is none."""
     identity = manifest.identity
     for name in mine.identity.keys() - {"fingerprints", "device"}:
-        if identity.get(name) != (here := mine.identity[name]):
+        if not _alike(name, identity.get(name), here := mine.identity[name]):
             hint = " (--choices, --posts)" if name == "context_fingerprint" else ""
             raise UsageError(f"has {name} {identity.get(name)!r}; it is {here!r} here{hint}")
     names = _other_details(manifest, mine)
@@ -179,7 +179,17 @@ def _refuse_another(manifest: Manifest, mine: Manifest) -> None:
 def _other_details(manifest: Manifest, mine: Manifest) -> set[str]:
     nothing: Mapping[str, Any] = {}
     both = zip_longest(manifest.details, mine.details, fillvalue=nothing)
-    return {name for old, new in both for name in {*old, *new} if old.get(name) != new.get(name)}
+    return {
+        name
+        for old, new in both
+        for name in {*old, *new}
+        if not _alike(name, old.get(name), new.get(name))
+    }
+
+
+def _alike(name: str, there: object, here: object) -> bool:
+    # A card that chose its tokens at a time names none, and another device has its choice.
+    return there == here or (name == "batch_tokens" and there is None)
 
 
 def _otherwise(manifest: Manifest, mine: Manifest) -> list[str]:

@@ -88,6 +88,17 @@ def test_a_function_that_bends_down_or_breaks_is_never_left_higher():
     assert 2.4 < points[2, 0] <= 2.5, "beyond, there is no value"
 
 
+def test_one_short_step_in_a_bent_valley_is_no_rest():
+    def valley(which, points):
+        x, y = points.T
+        off = y - x * x
+        slope = np.stack([-2 * (1 - x) - 400 * x * off, 200 * off], axis=1)
+        return (1 - x) ** 2 + 100 * off**2, slope
+
+    points, _ = minimise_each(valley, np.array([[0.8, 2.0], [1.9, 1.9]]))
+    assert np.abs(points - 1).max() < 0.01
+
+
 def problem(seed: int, users: int, choices: int, b: int, scale: float) -> tuple[np.ndarray, ...]:
     stream = np.random.default_rng(seed)
     rows = scale * stream.normal(size=(users, choices, b))
