@@ -25,7 +25,7 @@ def test_best_of_n_and_validity(downstream, tmp_path):
     html = page_of(downstream, tmp_path)
     for name in ("best-of-1-0", "validity-3-0"):
         assert f'<figure id="{name}">' in html
-    assert "best-of-n-1.json" in html
+    assert "best-of-n-2.json" in html
     assert "CANARY" not in html
     assert "oracle share" in html
 
