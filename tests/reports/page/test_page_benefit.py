@@ -23,7 +23,7 @@ def downstream(tmp_path_factory) -> Path:
 def test_best_of_n_and_validity(downstream, tmp_path):
     save_validity(downstream)
     html = page_of(downstream, tmp_path)
-    for name in ("best-of-1-0", "validity-3-0"):
+    for name in ("best-of-2-0", "validity-3-0"):
         assert f'<figure id="{name}">' in html
     assert "best-of-n-2.json" in html
     assert "CANARY" not in html
