@@ -16,7 +16,8 @@ from bench_profile import bench_profile, kind_of
 from bench_work import BenchCase
 
 from emulated_kernel import emulated
-from palate.engines import LocalModel, Reader, local_model
+from palate.engines import LocalModel, Reader, local_kernels, local_model
+from palate.engines.local_kernels import causal, dense
 from palate.records import Settings
 from palate.specs import Reference
 
@@ -34,6 +35,25 @@ def test_a_pass_is_counted_by_operations_bytes_and_shares(tiny):
     # A layer has seven products, and one attention or more; the tree's is parted and merged.
     assert shared.launches > bare.launches > 8
     assert shared.gigabytes > 0
+
+
+def test_products_within_attention_count_as_attention(tiny, monkeypatch):
+    def products(query, key, value, is_causal, scale):
+        for _ in range(50):
+            query @ query.transpose(-1, -2)
+        return (causal if is_causal else dense)(query, key, value, scale, products=False)
+
+    def shares():
+        settings = Settings(dtype="float32")
+        profiles = bench_profile(
+            tiny.model(), settings=settings, cases=[CASE], progress=lambda *_: None
+        )
+        return profiles[0].attention
+
+    before = shares()
+    monkeypatch.setattr(local_kernels, "_products_pay", lambda *_: True)
+    monkeypatch.setattr(local_kernels, "by_products", products)
+    assert shares() > max(0.5, before)
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ import pytest
 import torch
 from plain_forward import DENSE, load
 
-from palate.engines import TokenSpan, local_forward, local_gather
-from palate.engines.local_gather import fetch, on_card
+from palate.engines import TokenSpan, local_forward, local_kernels
+from palate.engines.local_kernels import fetch, on_card
 
 BUDGET = 128
 GROUPS = [
@@ -107,7 +107,7 @@ def test_results_travel_as_one_copy_and_have_their_shapes_again(monkeypatch):
             events.append("waited for")
 
     monkeypatch.setattr(torch.cuda, "Event", Event)
-    monkeypatch.setattr(local_gather, "on_card", lambda device: True)
+    monkeypatch.setattr(local_kernels, "on_card", lambda device: True)
     tensors = [torch.randn(3, 5), torch.empty(0), torch.randn(2), torch.randn(1, 4)]
     arriving = fetch(tensors, "cuda")
     assert events == ["recorded"]

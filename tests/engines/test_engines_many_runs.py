@@ -11,7 +11,7 @@ from plain_forward import assert_close, encode, load, log_probabilities, plain_l
 from emulated_kernel import emulated
 from palate.engines import local_attention, local_model
 from palate.engines.local_attention import Layout, attend_tree
-from palate.engines.local_gather import MOST_COPIED, plan_gather
+from palate.engines.local_kernels import MOST_COPIED, plan_gather
 from palate.engines.local_tree import build_tree, packs
 
 FEW = st.lists(st.lists(st.integers(0, 2), min_size=1, max_size=12), min_size=1, max_size=8)

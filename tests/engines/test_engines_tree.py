@@ -7,13 +7,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from palate.engines.local_attention import (
-    KVSteps,
-    Layout,
-    attend_rows,
-    attend_tree,
+from palate.engines import local_kernels
+from palate.engines.local_attention import KVSteps, Layout, attend_rows, attend_tree
+from palate.engines.local_kernels import (
+    by_products,
     causal,
     dense,
+    products_are_fast,
     written_out,
 )
 from palate.engines.local_tree import LEAST_SHARED, build_tree, packs
@@ -135,6 +135,116 @@ def test_the_fast_kernels_equal_the_formula(rows, keys, is_causal, seed):
     for ours, theirs in zip(fast, plain, strict=True):
         assert ours.shape == theirs.shape
         assert float((ours - theirs).abs().max()) <= 1e-5
+
+
+multiplies_bfloat16 = pytest.mark.skipif(
+    not getattr(torch.ops.mkldnn, "_is_mkldnn_bf16_supported", bool)(),
+    reason="oneDNN multiplies no bfloat16 here",
+)
+
+
+def halves(rows, keys, width, size, seed):
+    """Draw query, key and value in bfloat16, for as many heads a group as the seed says."""
+    made = torch.Generator().manual_seed(seed)
+    shapes = [(1, GROUPS * (1 + seed % 3), rows), (1, GROUPS, keys), (1, GROUPS, keys)]
+    query, key, value = (torch.randn(*shape, width, generator=made) for shape in shapes)
+    return [it.bfloat16() for it in (size * query, size * key, value)]
+
+
+@multiplies_bfloat16
+@given(
+    st.integers(1, 450),
+    st.integers(1, 450),
+    st.booleans(),
+    st.sampled_from([8, 12, 64]),
+    st.sampled_from([0.125, 0.3]),
+    st.sampled_from([0.3, 1.0, 6.0]),
+    st.integers(1, 16),
+)
+@settings(max_examples=40, deadline=None)
+def test_products_equal_the_formula_to_the_rounding_of_bfloat16(
+    rows, keys, is_causal, width, scale, size, seed
+):
+    query, key, value = halves(rows, rows if is_causal else keys, width, size, seed)
+    out, weight = by_products(query, key, value, is_causal, scale)
+    groups = query.shape[1] // GROUPS
+    exact = [it.repeat_interleave(groups, dim=1).float() for it in (key, value)]
+    theirs, total = written_out(query.float(), *exact, is_causal, scale)
+    assert out.dtype == torch.bfloat16
+    assert float((out - theirs).norm() / theirs.norm()) <= 0.006
+    assert float((weight - total).abs().max()) <= 0.006
+
+
+@multiplies_bfloat16
+@pytest.mark.parametrize("size", [1.0, 300.0])
+def test_no_row_of_products_changes_with_the_tokens_behind_it(size):
+    query, key, value = halves(400, 400, 64, size, 2)
+    before = by_products(query, key, value, True, 0.125)
+    key[:, :, 201:], value[:, :, 201:] = -3 * key[:, :, 201:], 5.0
+    after = by_products(query, key, value, True, 0.125)
+    for was, now in zip(before, after, strict=True):
+        assert torch.equal(was[:, :, :201], now[:, :, :201])
+        assert not torch.equal(was[:, :, 201:], now[:, :, 201:])
+
+
+@multiplies_bfloat16
+def test_a_row_whose_largest_score_was_not_guessed_is_left_to_a_kernel():
+    query, key, value = halves(300, 300, 64, 0.1, 2)
+    query[:, :, 250], key[:, :, 1] = 8.0, 8.0  # its own key gives it no hint
+    out, weight = by_products(query, key, value, True, 0.125)
+    best = value[:, :, 1].repeat_interleave(3, dim=1)
+    assert torch.equal(out[:, :, 250], best)
+    assert torch.allclose(weight[:, :, 250], torch.tensor(512.0))
+    others = [k for k in range(300) if k != 250]
+    query[:, :, 250] = 0.0
+    alone = by_products(query, key, value, True, 0.125)
+    assert torch.equal(out[:, :, others], alone[0][:, :, others])
+
+
+@multiplies_bfloat16
+@pytest.mark.parametrize("is_causal", [True, False])
+def test_the_weight_of_a_first_key_that_all_look_at_is_not_rounded(is_causal):
+    # Else all that a row takes from other keys would be off by the same share.
+    query, key, value = halves(400, 400, 64, 1.0, 2)
+    query[..., 0], key[..., 0] = 4.0, 0.0
+    key[:, :, 0, 0] = 26.0
+    weight = by_products(query, key, value, is_causal, 0.125)[1]
+    exact = [it.repeat_interleave(3, dim=1).float() for it in (key, value)]
+    total = written_out(query.float(), *exact, is_causal, 0.125)[1]
+    assert float((weight - total).abs().max()) <= 1e-3
+
+
+@multiplies_bfloat16
+@pytest.mark.parametrize("attend", [causal, dense])
+@pytest.mark.parametrize(
+    ("dtype", "tokens", "fast", "tiles", "limit", "exact", "chosen"),
+    [
+        (torch.bfloat16, 363, True, False, None, 0.004, True),
+        (torch.bfloat16, 362, True, False, None, 0.004, False),
+        (torch.float32, 363, True, False, None, 0.004, False),
+        (torch.bfloat16, 363, False, False, None, 0.004, False),
+        (torch.bfloat16, 363, True, True, None, 0.004, False),
+        (torch.bfloat16, 363, True, False, "AVX512_CORE", 0.004, False),
+        (torch.bfloat16, 363, True, False, None, 1e-5, False),
+    ],
+)
+def test_products_are_chosen_by_what_the_processor_can(
+    monkeypatch, request, attend, dtype, tokens, fast, tiles, limit, exact, chosen
+):
+    products_are_fast.cache_clear()
+    request.addfinalizer(products_are_fast.cache_clear)
+    calls = []
+    monkeypatch.setattr(local_kernels, "EXACT", exact)
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: fast)
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: tiles)
+    monkeypatch.delenv("ONEDNN_MAX_CPU_ISA", raising=False)
+    monkeypatch.delenv("DNNL_MAX_CPU_ISA", raising=False)
+    if limit is not None:
+        monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", limit)
+    monkeypatch.setattr(local_kernels, "by_products", lambda *them: calls.append(them))
+    query, key, value = (it.to(dtype) for it in random_qkv(tokens))
+    attend(query, key, value, 0.3)
+    assert bool(calls) == chosen
 
 
 def test_rows_see_the_prompt_and_their_own_steps_alone():

@@ -16,7 +16,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from palate.engines.local_attention import Layout, reading
-from palate.engines.local_gather import Arriving, KeysValues, fetch, on_card, placed
+from palate.engines.local_kernels import Arriving, KeysValues, fetch, on_card, placed
 from palate.engines.local_loading import LoadedModel, Outputs, Reduce
 from palate.engines.local_threads import map_ordered, workers
 from palate.engines.local_tree import Node, Pack, branches, build_tree, packs

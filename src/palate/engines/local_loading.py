@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from palate.engines.chat_template import ids_of
 from palate.engines.local_attention import length_of_layout
-from palate.engines.local_gather import MOST_COPIED, ManyRuns, placed
+from palate.engines.local_kernels import MOST_COPIED, ManyRuns, placed
 from palate.engines.local_threads import FairLock
 from palate.engines.reader import Reader, id_count, window_of
 from palate.engines.template_source import decoded

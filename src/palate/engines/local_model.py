@@ -22,7 +22,7 @@ from palate.engines.local_forward import (
     padded,
     read,
 )
-from palate.engines.local_gather import MOST_COPIED, many_runs_of, plan_gather
+from palate.engines.local_kernels import MOST_COPIED, many_runs_of, plan_gather
 from palate.engines.local_loading import (
     Head,
     LoadedModel,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from palate.engines.local_attention import KVSteps, Layout
 from palate.engines.local_forward import SMALLEST, as_it_fits, forward
-from palate.engines.local_gather import KeysValues
+from palate.engines.local_kernels import KeysValues
 from palate.engines.local_loading import concatenated
 from palate.engines.local_model import LocalModel
 from palate.engines.local_tree import Ids, Segment
