@@ -32,8 +32,9 @@ from palate.engines import (
     read_endpoint,
     read_form,
     refuse_endpoint_options,
+    within_memory,
 )
-from palate.errors import UsageError
+from palate.errors import ELSEWHERE, UsageError
 from palate.models import (
     ModelFolder,
     ModelFolders,
@@ -197,7 +198,8 @@ class Session:
         device = choose_device(settings.device)
 
         def load() -> LocalModel:
-            model = LocalModel(reader, head, self._turns(settings))
+            with within_memory(f"{reader.reference}: no room for it on {device}; {ELSEWHERE}"):
+                model = LocalModel(reader, head, self._turns(settings))
             notes = [note for note in model.notes if note not in reader.load_notes]
             lines = "\n".join((str(model.read_mode), *notes))
             self._read_modes.put(digest(key, *_versions()), lines.encode())
@@ -254,7 +256,7 @@ def _versions() -> tuple[str, str]:
 
 def _key(reader: Reader, head: str) -> tuple[object, ...]:
     settings = reader.settings
-    how = settings.dtype, choose_device(settings.device), settings.attention
+    how = settings.dtype, choose_device(settings.device), settings.attention, settings.compile
     return (str(reader.reference), reader.resolved.content, head, *how, settings.trust_remote_code)
 
 
