@@ -87,15 +87,15 @@ def test_any_mix_of_lengths_gives_the_plain_numbers_by_the_same_compiled_code(
 
 
 @pytest.mark.full
-def test_several_threads_read_by_compiled_code_at_once(tiny, folder, monkeypatch):
+def test_several_threads_read_by_compiled_code_at_once(tiny, monkeypatch):
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)  # so that loads are read side by side
     torch._dynamo.reset()
     model, groups = tiny.model(), slates(*range(20, 60))
-    plain, both = hidden(load(model), groups), {}
+    plain, both = hidden(load(model, dtype="bfloat16"), groups), {}
     with Session() as one, Session() as other:
 
         def read(session: Session) -> None:
-            settings = Settings(compile="on")
+            settings = Settings(compile="on", dtype="bfloat16")
             local = session.model(Reference.parse(model), "causal", settings)
             both[session] = local.notes, hidden(local, groups)
 
@@ -105,8 +105,8 @@ def test_several_threads_read_by_compiled_code_at_once(tiny, folder, monkeypatch
         for thread in threads:
             thread.join()
         assert [notes for notes, _ in both.values()] == [[], []]
-        assert all(apart(outputs, plain) <= 1e-4 for _, outputs in both.values())
-    assert any(folder.rglob("*.so"))
+        for _, outputs in both.values():
+            assert 0 < apart(outputs, plain) <= HIDDEN_TOLERANCE["bfloat16"]
 
 
 @pytest.mark.full

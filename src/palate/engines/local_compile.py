@@ -21,6 +21,8 @@ from palate.stores import cache_folder
 
 CACHES = {"TORCHINDUCTOR_CACHE_DIR": "compiled", "TRITON_CACHE_DIR": "compiled/triton"}
 """Where compilers keep what they made, unless the user says where: folders of palate's cache."""
+LIMIT = 64
+"""Models of one class, and kinds of their layers, whose compiled code a process holds."""
 _compiling = threading.Lock()
 
 
@@ -59,7 +61,9 @@ def _compile(local: LoadedModel, layers: Sequence[Any], by_tree: Callable[[], An
         if os.environ.get(variable, taken) == taken:  # which torch sets while it is imported
             os.environ[variable] = str(cache_folder() / folder)
     options = {"cpp.dynamic_threads": True, "guard_filter_fn": _without_threads}
-    with _compiling, torch.inference_mode():
+    # Each model adds to what its class's code was compiled for; beyond a limit torch gives up.
+    limits = {"recompile_limit": LIMIT, "fail_on_recompile_limit_hit": True}
+    with _compiling, torch.inference_mode(), torch._dynamo.config.patch(limits):
         expected = by_tree()
         make_opaque()
         for layer in layers:  # which share their code, so one compilation serves those alike
