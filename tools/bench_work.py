@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from palate.benchmarks import load_benchmark
-from palate.engines import FairLock, LocalModel, find_read_mode
+from palate.engines import FairLock, LocalModel, compile_model, find_read_mode
 from palate.errors import SpecError
 from palate.models import TOKENS, choose_device, choose_dtype, import_torch, import_transformers
 from palate.records import Settings
@@ -139,4 +139,7 @@ class RandomModel(LocalModel):
             self.model: Any = transformers.AutoModelForCausalLM.from_config(
                 config, dtype=self.dtype
             ).eval()
+        self.notes = []
         self.read_mode = find_read_mode(self, settings.attention)
+        if settings.compile == "on":
+            compile_model(self)

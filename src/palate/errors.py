@@ -27,6 +27,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import ClassVar
 
+ELSEWHERE = "serve the model with vLLM (docs/local_models.md, What does not fit)"
+"""The way out where a model cannot be read in this process."""
+
 
 class PalateError(Exception):
     """Base of all errors palate raises on purpose."""

@@ -33,8 +33,9 @@ from palate.engines import (
     read_endpoint,
     read_form,
     refuse_endpoint_options,
+    within_memory,
 )
-from palate.errors import UsageError
+from palate.errors import ELSEWHERE, UsageError
 from palate.models import (
     ModelFolder,
     ModelFolders,
@@ -200,7 +201,8 @@ class Session:
         tokens = choose_tokens(settings.batch_tokens, device)
 
         def load() -> LocalModel:
-            model = LocalModel(reader, head, self._turns(settings))
+            with within_memory(f"{reader.reference}: no room for it on {device}; {ELSEWHERE}"):
+                model = LocalModel(reader, head, self._turns(settings))
             if tokens is None:
                 self._read_fast(model, key)
             notes = [note for note in model.notes if note not in reader.load_notes]
@@ -269,7 +271,7 @@ def _versions() -> tuple[str, str]:
 
 def _key(reader: Reader, head: str) -> tuple[object, ...]:
     settings = reader.settings
-    how = settings.dtype, choose_device(settings.device), settings.attention
+    how = settings.dtype, choose_device(settings.device), settings.attention, settings.compile
     return (str(reader.reference), reader.resolved.content, head, *how, settings.trust_remote_code)
 
 

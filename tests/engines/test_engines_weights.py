@@ -8,9 +8,10 @@ import pytest
 import torch
 import transformers
 from plain_forward import load
+from safetensors.torch import load_file
 
 from gguf_files import write_gguf
-from palate.errors import ModelError, PalateError
+from palate.errors import ModelError, PalateError, ResourceError
 from palate.models import resolve
 from palate.records import Settings
 from palate.scorers import build_scorer
@@ -139,6 +140,77 @@ def test_numbers_of_eight_bits_whose_scale_is_not_told_are_refused(tiny, tmp_pat
     line = refusal(folder, "causal")
     assert f"{key} is F8_E" in line
     assert "config.json has no quantization_config that says how it is scaled" in line
+
+
+BLOCK = 16
+
+
+def quantised(tiny, tmp_path, method, tensors=None, **how):
+    config = {"dtype": "bfloat16", "quantization_config": {"quant_method": method, **how}}
+    return changed(tiny, tmp_path, CAUSAL, tensors, config=config)
+
+
+def in_blocks(weights):
+    """Return the layers' matrices as FP8 with a scale for each block, and what they then are."""
+    stored, meant = {}, {}
+    for key, weight in weights.items():
+        if not key.endswith("proj.weight"):
+            continue
+        blocks = weight.unflatten(0, (-1, BLOCK)).unflatten(2, (-1, BLOCK))
+        scale = blocks.abs().amax((1, 3), keepdim=True) / 448
+        small = (blocks / scale).to(torch.float8_e4m3fn)
+        stored[key] = small.flatten(2, 3).flatten(0, 1)
+        stored[f"{key}_scale_inv"] = scale[:, 0, :, 0].contiguous()
+        meant[key] = (small.float() * scale).flatten(2, 3).flatten(0, 1)
+    return stored, meant
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_numbers_of_eight_bits_are_read_by_their_scales_and_named(tiny, tmp_path, dtype):
+    stored, meant = in_blocks(load_file(Path(tiny.model(), "model.safetensors")))
+    how = {"weight_block_size": [BLOCK, BLOCK], "activation_scheme": "dynamic"}
+    folder = quantised(tiny, tmp_path, "fp8", stored, **how)
+    local = load(str(folder), dtype=dtype)
+    assert {it.dtype for it in local.model.parameters()} == {getattr(torch, dtype)}
+    for key, weight in meant.items():
+        ours = local.model.get_parameter(key).detach().float()
+        assert torch.allclose(ours, weight, rtol=2**-7), key
+    reader = Session().reader(Reference.parse(str(folder)), Settings())
+    assert reader.details["quantization"] == "fp8"
+    assert "quantization" not in Session().reader(Reference.parse(tiny.model()), Settings()).details
+
+
+REFUSED = {
+    "modelopt": ({}, "transformers reads no weights of modelopt"),
+    "bitsandbytes": ({"load_in_8bit": True}, "depends on the tokens read beside it"),
+    "hqq": ({}, "its weights are hqq, or else"),
+    "awq": ({"bits": 4}, "its weights are awq 4-bit, or else"),
+    None: ({"load_in_8bit": True}, "in bitsandbytes 8-bit what a token gets"),
+}
+
+
+@pytest.mark.parametrize("method", REFUSED)
+def test_quantised_weights_that_are_not_read_are_refused_with_the_way_out(tiny, tmp_path, method):
+    how, why = REFUSED[method]
+    line = refusal(quantised(tiny, tmp_path, method, **how), "causal")
+    assert why in line
+    assert "serve the model with vLLM" in line
+
+
+@pytest.mark.parametrize("device", ["auto", "cuda:0,cuda:1"])
+def test_one_model_on_several_devices_is_refused_with_the_way_out(tiny, device):
+    with pytest.raises(ModelError, match=r"a model is read on one device.*vLLM"):
+        load(tiny.model(), device=device)
+
+
+def test_a_model_for_which_there_is_no_room_is_one_line(tiny, monkeypatch):
+    def full(self, device):
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
+
+    monkeypatch.setattr(torch.nn.Module, "to", full)
+    monkeypatch.setattr(transformers.PreTrainedModel, "to", full)
+    with pytest.raises(ResourceError, match="no room for it on cpu; serve the model with vLLM"):
+        Session().model(Reference.parse(tiny.model()), "causal", Settings())
 
 
 CODE = """

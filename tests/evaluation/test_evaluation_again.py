@@ -56,6 +56,22 @@ def test_the_sample_is_what_a_float32_run_gives(tmp_path, spec):
     assert all(mirror[other] == row for row, other in mirror.items()), "whole couples"
 
 
+def test_rounding_of_compiled_layers_is_measured_against_plain_float32(tmp_path, spec, monkeypatch):
+    compiled: list[str] = []
+    name = "palate.engines.local_model.compile_model"
+    monkeypatch.setattr(name, lambda local: compiled.append(str(local.dtype)))
+    settings = HALF.model_copy(update={"compile": "on"})
+    with Session() as session:
+        work = {"root": tmp_path, "session": session}
+        run = evaluate(EIGHT, spec, "profile:1", settings=settings, **work)
+        plain = evaluate(EIGHT, spec, "profile:1", settings=HALF, **work)
+        assert session.loaded == 2 + 1, "both have one float32"
+    assert compiled == ["torch.bfloat16"]
+    assert run.folder != plain.folder
+    assert run.again is not None and plain.again is not None
+    assert [*run.again.rows] == [*plain.again.rows]
+
+
 def test_a_float32_run_is_the_bytes_that_it_was(tmp_path, spec):
     for settings in (Settings(dtype="float32"), Settings(device="cpu")):
         run = evaluate(EIGHT, spec, "profile:1", root=tmp_path, settings=settings)

@@ -1,13 +1,20 @@
-"""Choices among several responses, as field studies publish them: a row for each other response."""
+"""Choices among several responses, as field studies publish them: a row for each other response.
+
+Below, the two studies that are read so: PRISM and Community Alignment.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from palate.benchmarks.dataset import Dataset
+from palate.benchmarks.registry import Benchmark
 from palate.data import (
     Account,
     FileReading,
@@ -16,12 +23,16 @@ from palate.data import (
     LoadOptions,
     choice_key,
     collect,
+    forbidden_texts,
+    holds,
+    normal,
     read_file,
     read_identifier,
     split_of,
 )
 from palate.errors import BenchmarkError, DataError
-from palate.records import normal_form
+from palate.marks import DATA_END
+from palate.records import Post, Question, normal_form
 
 Row = Mapping[str, Any]
 Lines = Iterator[tuple[int, Any]]
@@ -103,3 +114,146 @@ def cells(line: Row | DataError, *columns: str) -> list[str]:
         if line.get(column) is None:
             raise DataError("missing", field=column)
     return [read_identifier(line[column], column) for column in columns]
+
+
+PRISM_REPOSITORY, FILES = "HannahRoseKirk/prism-alignment", ("conversations.jsonl", "survey.jsonl")
+HISTORY = "conversation_history"
+CONVERSATION = ("conversation_id", "user_id")
+POSTS, TRAITS = ("self_description", "system_string"), ("age", "gender", "education")
+SURVEY = ("user_id", *POSTS, *TRAITS, "location")
+NO_TEXT = ("", "EMPTY STRING")  # the data set writes it out
+
+
+def _load_prism(options: LoadOptions) -> Dataset:
+    (conversations, survey), commit = options.files(PRISM_REPOSITORY, FILES)
+    read = partial(_prism_ballot, people=_people(survey, options))
+    loaded = load_ballots(conversations, (*CONVERSATION, HISTORY), read, options)
+    return Dataset(PRISM.name, revision=commit, **loaded.fields(options))
+
+
+def _people(file: Path, options: LoadOptions) -> dict[str, Row]:
+    people: dict[str, Row] = {}
+    for number, line in read_lines(file, SURVEY, options):
+        try:
+            (user,) = cells(line, "user_id")
+            if user in people:
+                raise DataError(f"{user!r} is there twice", field="user_id")
+        except DataError as error:
+            raise error.at(file, number) from None
+        people[user] = line
+    return people
+
+
+def _prism_ballot(row: Row, people: Mapping[str, Row]) -> Ballot:
+    name, user = cells(row, *CONVERSATION)
+    person = people.get(user)
+    if person is None:
+        raise DataError(f"{user!r} is not in {FILES[1]}", field="user_id")
+    turns = row.get(HISTORY)
+    if not isinstance(turns, list) or not all(isinstance(turn, Mapping) for turn in turns):
+        raise DataError("expected a list of objects", field=HISTORY)
+    opening = {f"{HISTORY}[{k}]": turn for k, turn in enumerate(turns) if turn.get("turn") == 0}
+    prompts = [t for turn in opening.values() if turn.get("role") == "user" and (t := _text(turn))]
+    given = {place: turn for place, turn in opening.items() if turn.get("role") == "model"}
+    chosen = [place for place, turn in given.items() if turn.get("if_chosen") is True]
+    if len(prompts) != 1 or len(chosen) != 1:
+        raise DataError(f"turn 0: {len(prompts)} prompts, {len(chosen)} choices", field=HISTORY)
+    place = person.get("location")
+    residence = place.get("reside_country") if isinstance(place, Mapping) else None
+    columns = {
+        "id": name,
+        "user_id": user,
+        "question": prompts[0],
+        "profile": [{"id": n, "text": text} for n in POSTS if (text := _text(person, n))],
+        "traits": {trait: person.get(trait) for trait in TRAITS} | {"residence": residence},
+        "rating_scale": [1, 100],
+        "date": row.get("generated_datetime"),
+    }
+    answers = {place: (_text(turn), turn.get("score")) for place, turn in given.items()}
+    return columns, answers, chosen[0]
+
+
+def _text(row: Row, column: str = "content") -> str | None:
+    text = row.get(column)
+    return text if isinstance(text, str) and text.strip() not in NO_TEXT else None
+
+
+PRISM = Benchmark(
+    name="prism",
+    description="1,396 people's choices among up to four responses, each rated from 1 to 100",
+    loader=_load_prism,
+    licence="people's texts CC BY 4.0, models' CC BY-NC 4.0 (dataset card)",
+    citation="Kirk, H. R. et al. (2024). The PRISM Alignment Project. arXiv 2404.16019.",
+)
+
+
+CHOICES, FILE = "facebook/community-alignment-dataset", "community_alignment.csv"
+PROMPT, PREFERRED = "first_turn_prompt", "first_turn_preferred_response"
+NEEDED = ("conversation_id", "annotator_id", "assigned_lang", PROMPT, PREFERRED)
+FEEDBACK = "first_turn_feedback"
+RESPONSES = tuple(f"first_turn_response_{letter}" for letter in "abcd")
+ANNOTATOR_TRAITS = ("age", "gender", "education_level", "political", "ethnicity", "country")
+COLUMNS = (*NEEDED, FEEDBACK, *RESPONSES, *(f"annotator_{trait}" for trait in ANNOTATOR_TRAITS))
+
+
+def _load_choices(options: LoadOptions) -> Dataset:
+    (file,), commit = options.files(CHOICES, [FILE])
+    loaded = load_ballots(file, COLUMNS, _choice, options)
+    rows, account = tuple(_with_posts(loaded.rows)), loaded.account
+    account.count(rows)
+    return Dataset(COMMUNITY_ALIGNMENT.name, rows, commit, loaded.bad_rows, account=account)
+
+
+def _choice(row: Row) -> Ballot:
+    name, user, language, prompt, preferred = cells(row, *NEEDED)
+    chosen = f"first_turn_{preferred}"
+    if chosen not in RESPONSES:
+        raise DataError(f"{preferred!r} is none of response_a to response_d", field=PREFERRED)
+    columns = {
+        "id": name,
+        "user_id": user,
+        "subset": language,
+        "question": prompt.replace(DATA_END, ""),
+        "narrative": _response(row, FEEDBACK),
+        "traits": {
+            trait.removesuffix("_level"): row.get(f"annotator_{trait}")
+            for trait in ANNOTATOR_TRAITS
+        },
+    }
+    return columns, {column: (_response(row, column), None) for column in RESPONSES}, chosen
+
+
+def _response(row: Row, column: str) -> str | None:
+    text = (row.get(column) or "").replace(DATA_END, "")
+    return text if text.strip() else None
+
+
+def _with_posts(rows: Sequence[Question]) -> Iterator[Question]:
+    """Give a conversation's rows (all the same) posts of other prompts, less what tells."""
+    conversations: dict[str, list[Question]] = defaultdict(list)
+    for row in rows:
+        conversations[row.id.rpartition("-")[0]].append(row)
+    wrote: dict[str, list[tuple[str, str, Post]]] = defaultdict(list)
+    for name, (row, *_) in conversations.items():
+        if (text := row.gold.narrative) is not None:
+            wrote[row.user_id].append((row.normal_key, normal(text), Post(id=name, text=text)))
+    left_out = 0
+    for ballot in conversations.values():
+        key, own = ballot[0].normal_key, normal(ballot[0].gold.narrative or "")
+        telling = tuple({text for row in ballot for text in forbidden_texts(row.view)})
+        others = [(text, post) for asked, text, post in wrote[ballot[0].user_id] if asked != key]
+        posts = tuple(post for text, post in others if text != own and not holds(text, telling))
+        left_out += len(others) - len(posts)
+        yield from (row.model_copy(update={"profile": posts}) for row in ballot)
+    if left_out:
+        text = "%s: %d posts tell of another choice: left out there"
+        logging.getLogger("palate").warning(text, COMMUNITY_ALIGNMENT.name, left_out)
+
+
+COMMUNITY_ALIGNMENT = Benchmark(
+    name="community-alignment",
+    description="choices of 3,500 people among four responses; ten or more answered 2,500 prompts",
+    loader=_load_choices,
+    licence="CC BY 4.0 (dataset card)",
+    citation="Zhang, L. H., Milli, S. et al. (2025). Community Alignment. arXiv 2507.09650.",
+)

@@ -22,8 +22,8 @@ from palate.errors import UsageError, first_line
 MOST_SHOWN = 24
 """Options that `--help` shows; the others are shown by `--help-all`."""
 RARE = (
-    *("agreed", "pressure", "max_line", "trust_remote_code", "attention", "template_date"),
-    "chat_template",
+    *("agreed", "pressure", "max_line", "trust_remote_code", "attention", "compile"),
+    *("template_date", "chat_template"),
     *("batch_tokens", "order_as_in_file", "revision", "source", "engine", "requests", "shard"),
     *("max_cost", "retry_unscored", "device", "pairs", "noise_rows", "ask_again", "repeats"),
     *("shots", "layout", "cache", "quoting", "posts_map"),

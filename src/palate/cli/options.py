@@ -274,6 +274,9 @@ class ComputingLocally(Computing):
     attention: str | None = here(
         None, "Kernel of transformers, e.g. sdpa or eager; default shared prefixes."
     )
+    compile: str = here(
+        "off", "Compile layers: off, on, or auto (on accelerators in half precision)."
+    )
     trust_remote_code: bool = TRUST
 
 

@@ -171,7 +171,8 @@ class LocalLanguageModel(LanguageModel):
 
     def __init__(self, reader: Reader, load: Callable[[], LocalModel]) -> None:
         ends = reader.end_details
-        identity = (*reader.weights, *reader.template_details.values(), *ends.values())
+        more = reader.template_details, ends, reader.compile_details
+        identity = (*reader.weights, *(value for it in more for value in it.values()))
         super().__init__(str(reader.reference), identity, {**reader.details, **ends})
         self.reader, self.load = reader, load
 

@@ -126,11 +126,27 @@ def length_of_layout() -> int | None:
     return None if layout is None else layout.length
 
 
+def reads_tree() -> bool:
+    """Tell whether this thread reads a tree of more than one token."""
+    layout: Layout | None = getattr(_now, "layout", None)
+    return layout is not None and layout.rows is None and layout.segments[-1].stop > 1
+
+
+def make_opaque() -> None:
+    """Have compilers call the attention of a tree, which follows a layout, and not look into it."""
+    known = import_transformers().AttentionInterface
+    if not hasattr(known()[NAME], "_torchdynamo_disable"):
+        known.register(NAME, import_torch().compiler.disable(known()[NAME]))
+
+
 def register() -> None:
     """Make the tree known to transformers; where a thread follows no layout it is plain sdpa."""
     transformers = import_transformers()
     from transformers.integrations.sdpa_attention import sdpa_attention_forward
     from transformers.masking_utils import causal_mask_function, sdpa_mask
+
+    if NAME in transformers.AttentionInterface():  # perhaps opaque by now
+        return
 
     def attention(
         module: Any,

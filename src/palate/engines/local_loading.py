@@ -26,6 +26,9 @@ LOGIT_ROWS = 128
 """Rows of logits held at a time: a vocabulary is wide."""
 LOGIT_TOLERANCE = {"float32": 1e-3, "bfloat16": 0.25, "float16": 0.05}
 """How far logits from hidden states may be from the model's own."""
+HIDDEN_TOLERANCE = {"float32": 1e-4, "bfloat16": 0.1, "float16": 0.02}
+"""How far hidden states may differ: root mean square, relative to theirs. In bfloat16 a batch of
+two alone moves them by 0.04 on processors that multiply matrices in tiles."""
 FAR = 2**20
 """No model's factors are known to change beyond so many tokens."""
 Rotary = Callable[..., Any]
@@ -123,6 +126,7 @@ class LoadedModel:
         self.tokenizer = reader.tokenizer
         self.notes: list[str] = []
         options["dtype"], adapter = self.dtype, self.folder.adapter
+        options["device_map"] = {"": self.device}  # of quantised weights, which are read in place
         where = self.reference, head, self.folder.path
         self.model = load_weights(*where, self.notes, adapter, **options)
         reader.complete(self.model.config.get_text_config())
@@ -218,7 +222,8 @@ class Head:
         self.apart = self._is_linear(local)
 
     def _is_linear(self, local: LoadedModel) -> bool:
-        if self.linear is None or not hasattr(self.linear, "weight"):
+        weight = getattr(self.linear, "weight", None)
+        if weight is None or not weight.is_floating_point():  # which may be quantised
             return False
         tokens = local.tensor([1, 2, 3, 4])
         with self.torch.inference_mode():

@@ -10,6 +10,7 @@ from math import exp
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from palate.engines.local_attention import NAME, Layout, register
+from palate.engines.local_compile import compile_layers
 from palate.engines.local_forward import (
     Group,
     TokenSpan,
@@ -24,6 +25,7 @@ from palate.engines.local_forward import (
 )
 from palate.engines.local_kernels import MOST_COPIED, many_runs_of, plan_gather
 from palate.engines.local_loading import (
+    HIDDEN_TOLERANCE,
     Head,
     LoadedModel,
     Outputs,
@@ -50,9 +52,6 @@ SECONDS, NEAR = 1.0, 0.97
 SHORT, LONG = "Tea?", "Tea or coffee, and which of the two is good when it is hot?"
 PADDING_TOLERANCE = {"float32": 1e-4, "bfloat16": 0.05, "float16": 0.01}
 """How far numbers may differ beside a longer text, relative to 1 and to theirs."""
-HIDDEN_TOLERANCE = {"float32": 1e-4, "bfloat16": 0.1, "float16": 0.02}
-"""How far hidden states may differ: root mean square, relative to theirs. In bfloat16 a batch of
-two alone moves them by 0.04 on processors that multiply matrices in tiles."""
 KERNEL_TOLERANCE = 0.02
 """How far a layer's attention by one kernel may be from run after run: both round it once more."""
 
@@ -82,6 +81,8 @@ class LocalModel(LoadedModel):
         if head != "encoder":  # whose tokens see what follows them
             self.read_mode = find_read_mode(self, self.settings.attention, head)
         self.read_mode = without_neighbours(self, head)
+        if reader.compile_details:
+            compile_model(self)
 
     @cached_property
     def head(self) -> Head:
@@ -176,9 +177,7 @@ def find_read_mode(local: LoadedModel, attention: str | None, head: str = "causa
     before = local.model.config._attn_implementation
     register()
     try:
-        size = local.model.get_input_embeddings().weight.shape[0]
-        tokens = [(7 * k * k + 3 * k + 1) % size for k in range(SHARED + 2 * OWN)]
-        sequences = [tokens[: SHARED + OWN], [*tokens[:SHARED], *tokens[-OWN:]]]
+        sequences = _alike(local)
         with local.torch.inference_mode():
             for ids in sequences:
                 outputs = local.model.base_model(input_ids=local.tensor(ids))
@@ -199,12 +198,28 @@ def find_read_mode(local: LoadedModel, attention: str | None, head: str = "causa
     return read_mode
 
 
-def _probe(local: LoadedModel, sequences: Sequence[Ids], plain: Sequence[Any]) -> ReadMode:
-    torch = local.torch
+def compile_model(local: LoadedModel) -> None:
+    """Have a model's layers compiled, as `compile_layers` does, and try them on a small tree."""
+    compile_layers(local, lambda: _by_tree(local, _alike(local))[1])
+
+
+def _alike(local: LoadedModel) -> list[Ids]:
+    """Return two sequences that begin alike."""
+    size = local.model.get_input_embeddings().weight.shape[0]
+    tokens = [(7 * k * k + 3 * k + 1) % size for k in range(SHARED + 2 * OWN)]
+    return [tokens[: SHARED + OWN], [*tokens[:SHARED], *tokens[-OWN:]]]
+
+
+def _by_tree(local: LoadedModel, sequences: Sequence[Ids]) -> tuple[Pack, torch.Tensor, Layout]:
     (pack,) = packs(build_tree(sequences, least=1), 10 * SHARED)
     layout = Layout(pack.segments)
-    with torch.inference_mode():
-        by_tree = forward_pack(local, pack, layout, False).float()
+    with local.torch.inference_mode():
+        return pack, forward_pack(local, pack, layout, False).float(), layout
+
+
+def _probe(local: LoadedModel, sequences: Sequence[Ids], plain: Sequence[Any]) -> ReadMode:
+    torch = local.torch
+    pack, by_tree, layout = _by_tree(local, sequences)
     layers = getattr(local.model.config.get_text_config(), "num_hidden_layers", None)
     if layout.unsupported:
         return ReadMode(False, ", ".join(dict.fromkeys(layout.unsupported)))

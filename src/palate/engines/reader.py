@@ -226,6 +226,7 @@ class Reader:
         """What a manifest says of the model: all that its numbers depend on beside the prompt."""
         content, dtype, device = self.weights
         adapter = self.resolved.adapter
+        quantised = self.resolved.quantization
         return {
             "reference": f"{self.reference} on {adapter.base}" if adapter else str(self.reference),
             "content": content,
@@ -234,7 +235,17 @@ class Reader:
             "batch_tokens": choose_tokens(self.settings.batch_tokens, device),
             "attention": self.settings.attention or "tree",
             **self.template_details,
+            **({"quantization": quantised} if quantised else {}),
+            **self.compile_details,
         }
+
+    @property
+    def compile_details(self) -> dict[str, str]:
+        """That layers are compiled, where they are to be; empty for most."""
+        _, dtype, device = self.weights
+        pays = device != "cpu" and not dtype.endswith("float32")
+        wanted = {"on": True, "auto": pays, "off": False}[self.settings.compile]
+        return {"compile": "inductor"} if wanted else {}
 
     @cached_property
     def weight_bytes(self) -> int:

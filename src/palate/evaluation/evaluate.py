@@ -244,7 +244,8 @@ def _in_float32(job: BoundScorer, run: FirstRun, twice: RecomputeOptions, dtype:
     noise, again = _earlier_sample(run, "rounding", n, dtype)
     if twice.noise_rows is None and again is not None:
         return noise, again
-    settings = job.work.settings.model_copy(update={"dtype": "float32"})
+    exact = {"dtype": "float32", "compile": "off"}
+    settings = job.work.settings.model_copy(update=exact)
     second = replace(job, work=replace(job.work, settings=settings))
     return _measured(second, run, "rounding", n, dtype)
 

@@ -6,6 +6,7 @@ report that nobody sees. Here each of these is one line.
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import json
 import re
@@ -15,7 +16,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from palate.errors import LoadError, ModelError, first_line
+from palate.errors import ELSEWHERE, LoadError, ModelError, first_line
 from palate.models.runtime import import_transformers
 
 LACKING = {
@@ -178,6 +179,31 @@ def check_files(folder: Path, name: object) -> None:
             if (other := holders.setdefault(key, file.name)) != file.name:
                 why = f"{key} stands in {other} and in {file.name}; take the stale one out"
                 raise LoadError(f"{name}: cannot be loaded ({why})")
+
+
+def quantization(folder: Path) -> str:
+    """Return how a folder's weights are quantised, such as `bitsandbytes 4-bit`; empty for most."""
+    try:
+        written = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        how = written.get("quantization_config") or {}
+        flags = [bits for bits in (4, 8) if how.get(f"load_in_{bits}bit")]
+    except (OSError, ValueError, AttributeError):  # which whoever loads the model says
+        return ""
+    if not how:
+        return ""
+    method = how.get("quant_method") or ("bitsandbytes" if flags else "a method without a name")
+    bits = (*flags, how.get("bits"))[0]
+    return f"{method} {bits}-bit" if bits else str(method)
+
+
+def check_quantization(kind: str, name: object) -> None:
+    """Raise `ModelError` for weights that transformers does not read as they are quantised."""
+    auto: Any = importlib.import_module("transformers.quantizers.auto")
+    if kind.partition(" ")[0] not in {"bitsandbytes", *auto.AUTO_QUANTIZATION_CONFIG_MAPPING}:
+        raise ModelError(f"{name}: transformers reads no weights of {kind}; {ELSEWHERE}")
+    if kind == "bitsandbytes 8-bit":
+        why = "what a token gets depends on the tokens read beside it"
+        raise ModelError(f"{name}: in {kind} {why}; take the unquantised model, or {ELSEWHERE}")
 
 
 def account_config(config: Any, folder: Path, name: object, notes: list[str]) -> None:

@@ -15,12 +15,14 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from palate.errors import LoadError, ModelError, SpecError, first_line, needing
+from palate.errors import ELSEWHERE, LoadError, ModelError, SpecError, first_line, needing
 from palate.models.account import (
     account_config,
     account_tokenizer,
     check_files,
+    check_quantization,
     is_harmless,
+    quantization,
     tensor_problems,
 )
 from palate.models.runtime import import_torch, import_transformers, listening
@@ -85,13 +87,25 @@ def load_weights(
     classifier's own head may lack, and is drawn at random.
     """
     loader = getattr(import_transformers(), LOADERS[head])
+    kind = ""
     if "gguf_file" not in options:
         check_files(folder, name)
+        kind = quantization(folder)
+    if kind:
+        check_quantization(kind, name)
+    else:
+        options.pop("device_map", None)
     stored = adapter_tensors(adapter) if adapter is not None else {}
     if adapter is not None and head == "classifier":
         code = options.get("trust_remote_code", False)
         options |= outputs_of(folder, stored, trust_remote_code=code)
-    with listening(notes, name, folder):
+
+    def why(error: Exception) -> str:
+        return first_line(error) + (
+            f"; its weights are {kind}, or else {ELSEWHERE}" if kind else ""
+        )
+
+    with listening(notes, name, folder, why):
         model, info = loader.from_pretrained(
             folder,
             output_loading_info=True,
@@ -103,6 +117,8 @@ def load_weights(
         raise ModelError(f"{name}: {problem}")
     if "gguf_file" not in options:  # which has no config.json
         account_config(model.config, folder, name, notes)
+    if kind and not hasattr(model.config, "quantization_config"):
+        model.to(options["dtype"])  # without its kernels, transformers makes bfloat16 of them
     return model if adapter is None else add_adapter(name, head, model, adapter, stored, notes)
 
 

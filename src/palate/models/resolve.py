@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from palate.data import hub
 from palate.errors import HubError, ModelError
+from palate.models.account import quantization
 from palate.models.gguf import convert_gguf
 from palate.models.loading import CONFIG, Adapter, find_adapter
 from palate.specs import Reference
@@ -34,6 +35,11 @@ class ModelFolder(NamedTuple):
     """What is added to the weights of `path`, which are then its base's."""
     notes: tuple[str, ...] = ()
     """What a run's reader has to know of how it was found."""
+
+    @property
+    def quantization(self) -> str:
+        """How the weights are quantised; empty for most."""
+        return quantization(self.path)
 
     @property
     def tokenizer(self) -> Path:

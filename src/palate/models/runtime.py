@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from palate.errors import LoadError, ModelError, UsageError, first_line, needing
+from palate.errors import ELSEWHERE, LoadError, ModelError, UsageError, first_line, needing
 
 DTYPES = ("float32", "bfloat16", "float16")
 TOKENS = 4096
@@ -89,6 +89,9 @@ def choose_device(device: str | None) -> str:
     """Return the device asked for, or the accelerator if there is one, or the CPU."""
     torch = import_torch()
     if device is not None:
+        if device == "auto" or "," in device:
+            one = "a model is read on one device; where it does not fit"
+            raise ModelError(f"--device {device}: {one}, {ELSEWHERE}")
         try:
             torch.empty(0, device=device)
         except (RuntimeError, AssertionError) as error:

@@ -99,6 +99,8 @@ class Settings(Record):
     """Tokens a local model computes at a time; by default 4096, and on CUDA what is fastest."""
     attention: str | None = None
     """A kernel that transformers knows, such as sdpa or eager; by default shared prefixes."""
+    compile: Literal["off", "on", "auto"] = "off"
+    """Whether Inductor compiles a model's layers; `auto`: on accelerators, in half precision."""
     trust_remote_code: bool = False
     template_date: date | None = None
     """What day a chat template is told that reads the clock; by default 2024-07-26, always."""
