@@ -147,8 +147,8 @@ def _work_of(run: Run, pairs: Dataset, work: Work) -> Work:
     job = BoundScorer.of(identity["scorer"], pairs, identity["context"], work)
     for drawing, spec in (job.context, identity["context"]), (job.scorer, job.spec):
         refuse_draws(drawing, spec, "forecast")
-    scaled = job.judges or job.info.pairs_only or job.info.needs_user
-    if scaled or np.isnan(run.verdicts.margins).all():
+    stateful = job.info.needs_user and getattr(job.scorer, "state", "own") != "prior"
+    if job.judges or job.info.pairs_only or stateful or np.isnan(run.verdicts.margins).all():
         why = "no scores on one scale for all users (a judge of pairs, or states of users)"
         raise UsageError(f"forecast: {job.spec} gives {why}; name other runs")
     return work
