@@ -143,6 +143,8 @@ def _work_of(run: Run, pairs: Dataset, work: Work) -> Work:
         how = "name its data (-b) and the options that it was read with"
         raise UsageError(f"{run.folder}: is of other rows than {pairs.name}; {how}")
     settings = {name: identity[name] for name in ("seed", "dtype", "batch_tokens")}
+    if settings["dtype"] is None:  # such as a personal model, which says nothing of its vectors
+        del settings["dtype"]
     work = replace(work, settings=work.settings.model_copy(update=settings))
     job = BoundScorer.of(identity["scorer"], pairs, identity["context"], work)
     for drawing, spec in (job.context, identity["context"]), (job.scorer, job.spec):
