@@ -17,9 +17,10 @@ from palate.answers import Sample, Samples
 from palate.benchmarks import load_benchmark
 from palate.comparison import evaluate
 from palate.errors import RunError, SpecError, UsageError
+from palate.learning import adapt
 from palate.metrics import forecast_shares
-from palate.records import Scores
-from palate.runs import load, load_all
+from palate.records import Scores, Settings
+from palate.runs import load, load_all, read_manifest
 from palate.uses.best_of_n import best_of_n
 from palate.uses.forecast import Forecast, forecast
 from palate.validity import validity
@@ -148,3 +149,31 @@ def test_a_judge_of_pairs_is_refused(tiny, tmp_path):
         UsageError, match=r"no scores on one scale for all users \(a judge of pairs"
     ):
         forecast(run, some, "./nowhere", root=None)
+
+
+def test_a_state_of_nobody_is_forecast_and_a_users_own_is_refused(tiny, tmp_path):
+    every, some = load_benchmark("tasting"), load_benchmark("tasting", limit=8)
+    votes = palate.Dataset("votes", every.pairs[::2])  # a couple's two votes cancel out
+    head = palate.train("bradley-terry", votes, tmp_path / "head", embedders=tiny.model()).folder
+    policy = f"{tiny.model()}?max_tokens=6"
+    half = {"settings": Settings(dtype="bfloat16")}
+    run = evaluate(some, f"personal:{head}?state=prior", "profile:1", root=tmp_path, **half)
+    (cell,) = forecast(run, some, policy, n=4, root=None, **half).summary.cells
+    assert cell.target == "contrast"
+    assert cell.shares[0].value, "what is shown moves its picks"
+    adapt(head, votes, users := tmp_path / "users.safetensors")
+    run = evaluate(some, f"personal:{head}?users={users}", "profile:1", root=tmp_path)
+    with pytest.raises(UsageError, match=r"no scores on one scale .*states of users"):
+        forecast(run, some, policy, n=2, root=None)
+
+
+def test_a_mix_is_scored_in_the_precision_of_its_run(tiny, tmp_path):
+    file, some = tmp_path / "mix.toml", load_benchmark("tasting", limit=4)
+    members = [f"similarity:{tiny.model()}", f"likelihood:{tiny.model()}"]
+    file.write_text(f"members = {json.dumps(members)}\nweights = [1, 1]\n", encoding="utf-8")
+    half = Settings(dtype="bfloat16")
+    run = evaluate(some, f"mix:{file}", "profile:1", root=tmp_path, settings=half, noise_rows=0)
+    assert read_manifest(run.folder).identity["dtype"] == "bfloat16"
+    policy = f"{tiny.model()}?max_tokens=6"
+    (cell,) = forecast(run, some, policy, n=2, root=None).summary.cells
+    assert cell.accuracy == run.accuracy

@@ -5,6 +5,7 @@ Below, the two studies that are read so: PRISM and Community Alignment.
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace

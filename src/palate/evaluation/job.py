@@ -154,7 +154,9 @@ class BoundScorer:
         self, kind: str, computation: Computation, identity: Mapping[str, Any]
     ) -> Manifest:
         """Return what a result is and is made with; `identity` is what the job does not know."""
-        settings, details = self.work.settings, computation.details[0]
+        settings = self.work.settings
+        # The first of its computations that names a data type: vectors of a member may have none.
+        details = {k: v for each in reversed(computation.details) for k, v in each.items()}
         fields = {"split": self.pairs.split, **identity}
         place = "cuda" if "'device': 'cuda'" in str(details) else "cpu"  # of a part, perhaps
         more = {name: fields.pop(name) for name in fields.keys() - Identity.model_fields}

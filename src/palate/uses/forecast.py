@@ -143,12 +143,14 @@ def _work_of(run: Run, pairs: Dataset, work: Work) -> Work:
         how = "name its data (-b) and the options that it was read with"
         raise UsageError(f"{run.folder}: is of other rows than {pairs.name}; {how}")
     settings = {name: identity[name] for name in ("seed", "dtype", "batch_tokens")}
+    if settings["dtype"] is None:  # such as a personal model, which says nothing of its vectors
+        del settings["dtype"]
     work = replace(work, settings=work.settings.model_copy(update=settings))
     job = BoundScorer.of(identity["scorer"], pairs, identity["context"], work)
     for drawing, spec in (job.context, identity["context"]), (job.scorer, job.spec):
         refuse_draws(drawing, spec, "forecast")
-    scaled = job.judges or job.info.pairs_only or job.info.needs_user
-    if scaled or np.isnan(run.verdicts.margins).all():
+    stateful = job.info.needs_user and getattr(job.scorer, "state", "own") != "prior"
+    if job.judges or job.info.pairs_only or stateful or np.isnan(run.verdicts.margins).all():
         why = "no scores on one scale for all users (a judge of pairs, or states of users)"
         raise UsageError(f"forecast: {job.spec} gives {why}; name other runs")
     return work
