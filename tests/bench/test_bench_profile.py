@@ -17,7 +17,6 @@ from bench_work import BenchCase
 
 from emulated_kernel import emulated
 from palate.engines import LocalModel, Reader, local_kernels, local_model
-from palate.engines.local_kernels import causal, dense
 from palate.records import Settings
 from palate.specs import Reference
 
@@ -41,7 +40,9 @@ def test_products_within_attention_count_as_attention(tiny, monkeypatch):
     def products(query, key, value, is_causal, scale):
         for _ in range(50):
             query @ query.transpose(-1, -2)
-        return (causal if is_causal else dense)(query, key, value, scale, products=False)
+        return (local_kernels.causal if is_causal else local_kernels.dense)(
+            query, key, value, scale, products=False
+        )
 
     def shares():
         settings = Settings(dtype="float32")

@@ -20,7 +20,7 @@ from palate.records import Outcome, Settings
 from palate.runs import Run, VerdictRow, Verdicts, load
 from palate.session import default_session
 from palate.verification import DataOfRuns, Rescoring, verify_run
-from palate.verification.afresh import _otherwise, _refuse_another
+from palate.verification.afresh import other_entries, refuse_another
 
 Edit = Callable[[dict[str, Any]], object]
 
@@ -368,9 +368,9 @@ def test_another_device_has_its_own_choice_of_tokens_at_a_time() -> None:
             passes=(), inputs={},
         )  # fmt: skip
 
-    _refuse_another(card, here())
-    assert _otherwise(card, here()) == []
+    refuse_another(card, here())
+    assert other_entries(card, here()) == []
     with pytest.raises(UsageError, match="another content, device"):
-        _refuse_another(card, here(content="another"))
+        refuse_another(card, here(content="another"))
     with pytest.raises(UsageError, match="has batch_tokens 4096; it is 9 here"):
-        _refuse_another(here(), here(9))
+        refuse_another(here(), here(9))

@@ -71,7 +71,7 @@ class Rescoring:
         computation = job.computation(job.rows if whole else job.rows.of_pairs(order))
         about = {"rows": pairs.content_hash, **pairs.how_read}
         mine = job.manifest(Run.kind, computation, about)
-        _refuse_another(manifest, mine)
+        refuse_another(manifest, mine)
         progress = work.start(f"{spec} afresh")
         passes = computation.run(None, None, progress)
         here = Verdicts(verdict_rows(job, passes, order))
@@ -86,7 +86,7 @@ class Rescoring:
             problems.append(f"{run.folder}/{SUMMARY}: half precision without noise")
         if not whole:
             return Afresh(problems)
-        problems += [f"{run.folder}/{MANIFEST}: {what}" for what in _otherwise(manifest, mine)]
+        problems += [f"{run.folder}/{MANIFEST}: {what}" for what in other_entries(manifest, mine)]
         if run.undecided is not None:
             rated, _ = score_undecided(job, None, progress)
             there = run.undecided, rated or Verdicts(())
@@ -163,7 +163,7 @@ def _differing(
     ]
 
 
-def _refuse_another(manifest: Manifest, mine: Manifest) -> None:
+def refuse_another(manifest: Manifest, mine: Manifest) -> None:
     """Refuse a scorer, or a context, that is another here; a device of another kind is none."""
     identity = manifest.identity
     for name in mine.identity.keys() - {"fingerprints", "device"}:
@@ -192,7 +192,7 @@ def _alike(name: str, there: object, here: object) -> bool:
     return there == here or (name == "batch_tokens" and there is None)
 
 
-def _otherwise(manifest: Manifest, mine: Manifest) -> list[str]:
+def other_entries(manifest: Manifest, mine: Manifest) -> list[str]:
     """Return what the manifest of a run tells that is otherwise here."""
     names = sorted(_other_details(manifest, mine) - {"device"})
     wrong = [f"`details` have another {name}" for name in names]

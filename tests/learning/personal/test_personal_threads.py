@@ -6,6 +6,7 @@ import threading
 
 import numpy as np
 import pytest
+import scipy.optimize
 from heads import linear_world
 from threadpoolctl import threadpool_info, threadpool_limits
 
@@ -62,7 +63,7 @@ FITS = {
 
 @pytest.mark.parametrize(("method", "options"), FITS.items(), ids=FITS)
 def test_a_small_fit_has_one_thread_and_the_same_result(monkeypatch, train, method, options):
-    seen = spied(monkeypatch, heads_, "minimize")
+    seen = spied(monkeypatch, scipy.optimize, "minimize")
     limited = method_of(method).fit(train, **options)
     assert seen and all(count == {1} for count in seen)
     assert blas_threads() == {SEVERAL}
@@ -108,7 +109,7 @@ def test_a_failed_fit_gives_the_threads_back(monkeypatch, train):
         assert blas_threads() == {1}
         raise FloatingPointError
 
-    monkeypatch.setattr(heads_, "minimize", fails)
+    monkeypatch.setattr(scipy.optimize, "minimize", fails)
     with pytest.raises(FloatingPointError):
         method_of("mixture").fit(train)
     assert blas_threads() == {SEVERAL}
