@@ -134,7 +134,7 @@ def _palate(model: str, options: argparse.Namespace) -> Engine:
     from palate.session import default_session
 
     import_torch().set_num_threads(options.threads)
-    compiled: dict[str, Any] = {"compile": True} if options.engine.endswith(COMPILED) else {}
+    compiled: dict[str, Any] = {"compile": "on"} if options.engine.endswith(COMPILED) else {}
     settings = Settings(dtype=options.dtype, device=options.device, **compiled)
     scorer: Any = build_scorer(f"{SCORERS[options.head]}:{model}", default_session(), settings)
 

@@ -251,9 +251,12 @@ class Session:
         card = import_torch().cuda.get_device_name(model.device)
         name, earlier = digest(*key, card, *_versions()), self.store.documents("batch-tokens")
         if earlier.get(name) is None:
-            earlier.put_json(name, fastest_tokens(model, free_memory(model.device)))
+            model.budget, whole = fastest_tokens(model, free_memory(model.device))
             import_torch().cuda.empty_cache()
-        model.budget = earlier.get_json(name)  # perhaps of another process
+            if whole:  # else another program may have filled the card
+                earlier.put_json(name, model.budget)
+        else:
+            model.budget = earlier.get_json(name)
         model.notes.append(f"{model.budget} tokens at a time are the fastest tried on {card}")
 
     @property

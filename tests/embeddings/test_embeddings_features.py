@@ -21,6 +21,7 @@ ITEMS = [
     for text in ("tea", "coffee, black", "tea")
 ]
 EXACT = Settings(dtype="float32")
+COMPILED = {"compile": "on"}
 
 
 @pytest.fixture(autouse=True)
@@ -60,12 +61,12 @@ def test_sources_stand_side_by_side_and_style_needs_no_model(tiny):
 
 
 def test_precision_is_part_of_where_vectors_are_kept_and_not_of_what_they_mean(tiny):
-    exact, coarse = (
-        build_features([tiny.model()], default_session(), Settings(dtype=dtype))
-        for dtype in ("float32", "bfloat16")
+    exact, coarse, compiled = (
+        build_features([tiny.model()], default_session(), settings)
+        for settings in (EXACT, Settings(dtype="bfloat16"), EXACT.model_copy(update=COMPILED))
     )
-    assert exact.meaning == coarse.meaning
-    assert exact.fingerprint != coarse.fingerprint
+    assert exact.meaning == coarse.meaning == compiled.meaning
+    assert len({exact.fingerprint, coarse.fingerprint, compiled.fingerprint}) == 3
 
 
 def test_what_is_too_long_for_the_model_has_no_vector(tiny):

@@ -170,10 +170,12 @@ def test_what_is_not_read_as_a_tree_is_not_compiled(tiny):
 
 def test_folders_that_the_user_named_stay(tiny, monkeypatch):
     monkeypatch.setenv(FOLDERS[0], "/of/mine")
-    failing(monkeypatch, lambda plain: plain)
+    before, meanwhile = dict(os.environ), {}
+    failing(monkeypatch, lambda plain: meanwhile.update(os.environ) or plain)
     load(tiny.model(), compile="on")
-    assert os.environ[FOLDERS[0]] == "/of/mine"
-    assert os.environ[FOLDERS[1]].endswith("cache/compiled/triton")
+    assert meanwhile[FOLDERS[0]] == "/of/mine"
+    assert meanwhile[FOLDERS[1]].endswith("cache/compiled/triton")
+    assert dict(os.environ) == before  # what the caller compiles is kept where it was
 
 
 def test_compiled_numbers_are_another_identity_and_automatic_means_accelerators(tiny, monkeypatch):

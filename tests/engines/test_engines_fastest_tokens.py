@@ -61,23 +61,23 @@ class Card:
 def test_the_fewest_tokens_of_nearly_the_best_rate_are_taken():
     # 4 ms for launches and 1 µs a token: the rate at 32,768 is 0.94 of that at 65,536.
     card = Card(lambda tokens: 0.004 + 1e-6 * tokens)
-    assert fastest_tokens(card, 100 * GIB, card.clock) == 65_536
+    assert fastest_tokens(card, 100 * GIB, card.clock) == (65_536, True)
     assert sorted(set(card.read_at)) == [4096 * 2**k for k in range(5)]
     flat = Card(lambda tokens: 1e-6 * tokens)
-    assert fastest_tokens(flat, 100 * GIB, flat.clock) == 4096
+    assert fastest_tokens(flat, 100 * GIB, flat.clock) == (4096, True)
     peak = Card(lambda tokens: 1e-6 * tokens * (1 if tokens > 16_000 else 2))
-    assert fastest_tokens(peak, 100 * GIB, peak.clock) == 16_384
+    assert fastest_tokens(peak, 100 * GIB, peak.clock) == (16_384, True)
 
 
 def test_a_slow_model_is_tried_for_a_second_or_so():
     slow = Card(lambda tokens: 0.3 + 5e-5 * tokens)
-    assert fastest_tokens(slow, 100 * GIB, slow.clock) == 4096
+    assert fastest_tokens(slow, 100 * GIB, slow.clock) == (4096, True)
     assert slow.now < 2 and slow.read_at == [4096, 4096]
 
 
 def test_what_memory_does_not_hold_is_not_tried():
     card = Card(lambda tokens: 0.002 + 1e-6 * tokens)
-    assert fastest_tokens(card, 2 * 16_384 * 100_000, card.clock) == 16_384
+    assert fastest_tokens(card, 2 * 16_384 * 100_000, card.clock) == (16_384, False)
     assert max(card.read_at) == 16_384
 
 
@@ -85,26 +85,26 @@ def test_what_memory_does_not_hold_is_not_tried():
 def test_out_of_memory_halves_and_says_so(fits, caplog):
     card = Card(lambda tokens: 0.002 + 1e-6 * tokens, fits)
     with caplog.at_level(logging.WARNING, "palate"):
-        chosen = fastest_tokens(card, 100 * GIB, card.clock)
-    assert chosen == {20_000: 16_384, 3000: 2048}[fits]
+        chosen, whole = fastest_tokens(card, 100 * GIB, card.clock)
+    assert not whole and chosen == {20_000: 16_384, 3000: 2048}[fits]
     assert f"out of memory; going on with {chosen} tokens at a time" in caplog.messages[-1]
 
 
 def test_a_model_that_cannot_be_read_so_keeps_what_it_had(caplog):
     card = Card(lambda tokens: 1 / 0)
     with caplog.at_level(logging.WARNING, "palate"):
-        assert fastest_tokens(card, 100 * GIB, card.clock) == 4096
+        assert fastest_tokens(card, 100 * GIB, card.clock) == (4096, False)
     why = "4096 tokens at a time could not be tried (division by zero)"
     assert caplog.messages == [f"a model: {why}"]
 
 
-def on_a_card(monkeypatch, name="NVIDIA Fake"):
+def on_a_card(monkeypatch, name="NVIDIA Fake", *, whole=True):
     """Let a processor pass as a card where tokens at a time are chosen."""
     tried = []
 
     def trial(model, free):
         tried.append(model.reference)
-        return 8192 * len(tried)
+        return 8192 * len(tried), whole
 
     monkeypatch.setattr(
         sessions, "choose_tokens", lambda given, device: choose_tokens(given, "cuda")
@@ -130,6 +130,16 @@ def test_a_card_is_asked_once_for_each_content_dtype_and_name(tiny, tmp_path, mo
     assert len(tried) == 2
     on_a_card(monkeypatch, "another")
     assert model().budget == 8192 and "another" in model().notes[-1]
+
+
+def test_what_a_full_card_left_room_for_is_tried_again(tiny, tmp_path, monkeypatch):
+    tried = on_a_card(monkeypatch, whole=False)
+    reference = Reference.parse(tiny.model())
+    budgets = [
+        Session(store=tmp_path).model(reference, "causal", Settings(device="cpu")).budget
+        for _ in range(2)
+    ]
+    assert budgets == [8192, 16_384] and len(tried) == 2
 
 
 def identity(pairs, spec, settings, tmp_path):

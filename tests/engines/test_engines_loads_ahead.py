@@ -100,18 +100,19 @@ def test_results_travel_as_one_copy_and_have_their_shapes_again(monkeypatch):
     events = []
 
     class Event:
-        def record(self):
-            events.append("recorded")
+        def record(self, stream):
+            events.append(f"recorded on {stream}")
 
         def synchronize(self):
             events.append("waited for")
 
     monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: f"the stream of {device}")
     monkeypatch.setattr(local_kernels, "on_card", lambda device: True)
     tensors = [torch.randn(3, 5), torch.empty(0), torch.randn(2), torch.randn(1, 4)]
     arriving = fetch(tensors, "cuda")
-    assert events == ["recorded"]
+    assert events == ["recorded on the stream of cpu"]  # where the tensors are
     for ours, theirs in zip(arriving(), tensors, strict=True):
         assert ours.shape == theirs.shape and torch.equal(ours, theirs)
-    assert events == ["recorded", "waited for"]
+    assert events[1:] == ["waited for"]
     assert fetch([], "cuda")() == []

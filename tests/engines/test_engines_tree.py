@@ -215,6 +215,21 @@ def test_the_weight_of_a_first_key_that_all_look_at_is_not_rounded(is_causal):
 
 
 @multiplies_bfloat16
+def test_values_too_small_beside_the_weights_are_left_to_a_kernel(monkeypatch):
+    calls = []
+    monkeypatch.setattr(local_kernels, "products_are_fast", lambda: True)
+    monkeypatch.setattr(local_kernels, "by_products", lambda *them: calls.append(them))
+    query, key, value = halves(400, 400, 64, 1.0, 2)
+    out, _ = causal(query, key, 1e-12 * value, 0.125)
+    groups = query.shape[1] // GROUPS
+    exact = [it.repeat_interleave(groups, dim=1).float() for it in (key, 1e-12 * value)]
+    theirs, _ = written_out(query.float(), *exact, True, 0.125)
+    assert not calls and float((out - theirs).norm() / theirs.norm()) <= 0.006
+    causal(query, key, value, 0.125)
+    assert calls
+
+
+@multiplies_bfloat16
 @pytest.mark.parametrize("attend", [causal, dense])
 @pytest.mark.parametrize(
     ("dtype", "tokens", "fast", "tiles", "limit", "exact", "chosen"),

@@ -197,6 +197,13 @@ def test_quantised_weights_that_are_not_read_are_refused_with_the_way_out(tiny, 
     assert "serve the model with vLLM" in line
 
 
+def test_what_a_configuration_says_of_its_text_model_is_read(tiny, tmp_path):
+    how = {"quant_method": "bitsandbytes", "load_in_8bit": True}
+    nested = {"text_config": {"quantization_config": how}}
+    folder = changed(tiny, tmp_path, CAUSAL, config=nested)
+    assert "depends on the tokens read beside it" in refusal(folder, "causal")
+
+
 @pytest.mark.parametrize("device", ["auto", "cuda:0,cuda:1"])
 def test_one_model_on_several_devices_is_refused_with_the_way_out(tiny, device):
     with pytest.raises(ModelError, match=r"a model is read on one device.*vLLM"):

@@ -153,3 +153,14 @@ def test_a_copy_counts_once_and_another_programs_manifest_is_passed_over(
     (root / "web" / MANIFEST).write_text('{"name": "an application"}')
     assert [one.summary for one in load_all(root)] == [run.summary]
     assert len(compare([root, evaluate("tasting", "random", "none", root=None)]).runs) == 2
+
+
+@pytest.mark.parametrize(
+    ("details", "compiled"),
+    [({}, "off"), ({"compile": "inductor"}, "on"), ({"policy": {"compile": "inductor"}}, "on"),
+     ({"prompt": 'say {"compile":"inductor"}'}, "off")],
+)  # fmt: skip
+def test_a_scorer_is_built_again_as_its_manifest_says(details, compiled):
+    identity = {"seed": 3, "dtype": "bfloat16", "batch_tokens": None}
+    manifest = Manifest.of("run", {**identity, "scorer": "longest"}, details=(details,))
+    assert manifest.built_with == {**identity, "compile": compiled}

@@ -117,24 +117,27 @@ def cells(line: Row | DataError, *columns: str) -> list[str]:
     return [read_identifier(line[column], column) for column in columns]
 
 
-PRISM_REPOSITORY, FILES = "HannahRoseKirk/prism-alignment", ("conversations.jsonl", "survey.jsonl")
-HISTORY = "conversation_history"
-CONVERSATION = ("conversation_id", "user_id")
-POSTS, TRAITS = ("self_description", "system_string"), ("age", "gender", "education")
-SURVEY = ("user_id", *POSTS, *TRAITS, "location")
-NO_TEXT = ("", "EMPTY STRING")  # the data set writes it out
+PRISM_REPOSITORY, PRISM_FILES = (
+    "HannahRoseKirk/prism-alignment",
+    ("conversations.jsonl", "survey.jsonl"),
+)
+PRISM_HISTORY = "conversation_history"
+PRISM_CONVERSATION = ("conversation_id", "user_id")
+PRISM_POSTS, PRISM_TRAITS = ("self_description", "system_string"), ("age", "gender", "education")
+PRISM_SURVEY = ("user_id", *PRISM_POSTS, *PRISM_TRAITS, "location")
+PRISM_NO_TEXT = ("", "EMPTY STRING")  # the data set writes it out
 
 
 def _load_prism(options: LoadOptions) -> Dataset:
-    (conversations, survey), commit = options.files(PRISM_REPOSITORY, FILES)
+    (conversations, survey), commit = options.files(PRISM_REPOSITORY, PRISM_FILES)
     read = partial(_prism_ballot, people=_people(survey, options))
-    loaded = load_ballots(conversations, (*CONVERSATION, HISTORY), read, options)
+    loaded = load_ballots(conversations, (*PRISM_CONVERSATION, PRISM_HISTORY), read, options)
     return Dataset(PRISM.name, revision=commit, **loaded.fields(options))
 
 
 def _people(file: Path, options: LoadOptions) -> dict[str, Row]:
     people: dict[str, Row] = {}
-    for number, line in read_lines(file, SURVEY, options):
+    for number, line in read_lines(file, PRISM_SURVEY, options):
         try:
             (user,) = cells(line, "user_id")
             if user in people:
@@ -146,27 +149,31 @@ def _people(file: Path, options: LoadOptions) -> dict[str, Row]:
 
 
 def _prism_ballot(row: Row, people: Mapping[str, Row]) -> Ballot:
-    name, user = cells(row, *CONVERSATION)
+    name, user = cells(row, *PRISM_CONVERSATION)
     person = people.get(user)
     if person is None:
-        raise DataError(f"{user!r} is not in {FILES[1]}", field="user_id")
-    turns = row.get(HISTORY)
+        raise DataError(f"{user!r} is not in {PRISM_FILES[1]}", field="user_id")
+    turns = row.get(PRISM_HISTORY)
     if not isinstance(turns, list) or not all(isinstance(turn, Mapping) for turn in turns):
-        raise DataError("expected a list of objects", field=HISTORY)
-    opening = {f"{HISTORY}[{k}]": turn for k, turn in enumerate(turns) if turn.get("turn") == 0}
+        raise DataError("expected a list of objects", field=PRISM_HISTORY)
+    opening = {
+        f"{PRISM_HISTORY}[{k}]": turn for k, turn in enumerate(turns) if turn.get("turn") == 0
+    }
     prompts = [t for turn in opening.values() if turn.get("role") == "user" and (t := _text(turn))]
     given = {place: turn for place, turn in opening.items() if turn.get("role") == "model"}
     chosen = [place for place, turn in given.items() if turn.get("if_chosen") is True]
     if len(prompts) != 1 or len(chosen) != 1:
-        raise DataError(f"turn 0: {len(prompts)} prompts, {len(chosen)} choices", field=HISTORY)
+        raise DataError(
+            f"turn 0: {len(prompts)} prompts, {len(chosen)} choices", field=PRISM_HISTORY
+        )
     place = person.get("location")
     residence = place.get("reside_country") if isinstance(place, Mapping) else None
     columns = {
         "id": name,
         "user_id": user,
         "question": prompts[0],
-        "profile": [{"id": n, "text": text} for n in POSTS if (text := _text(person, n))],
-        "traits": {trait: person.get(trait) for trait in TRAITS} | {"residence": residence},
+        "profile": [{"id": n, "text": text} for n in PRISM_POSTS if (text := _text(person, n))],
+        "traits": {trait: person.get(trait) for trait in PRISM_TRAITS} | {"residence": residence},
         "rating_scale": [1, 100],
         "date": row.get("generated_datetime"),
     }
@@ -176,7 +183,7 @@ def _prism_ballot(row: Row, people: Mapping[str, Row]) -> Ballot:
 
 def _text(row: Row, column: str = "content") -> str | None:
     text = row.get(column)
-    return text if isinstance(text, str) and text.strip() not in NO_TEXT else None
+    return text if isinstance(text, str) and text.strip() not in PRISM_NO_TEXT else None
 
 
 PRISM = Benchmark(
@@ -188,40 +195,60 @@ PRISM = Benchmark(
 )
 
 
-CHOICES, FILE = "facebook/community-alignment-dataset", "community_alignment.csv"
-PROMPT, PREFERRED = "first_turn_prompt", "first_turn_preferred_response"
-NEEDED = ("conversation_id", "annotator_id", "assigned_lang", PROMPT, PREFERRED)
-FEEDBACK = "first_turn_feedback"
-RESPONSES = tuple(f"first_turn_response_{letter}" for letter in "abcd")
-ANNOTATOR_TRAITS = ("age", "gender", "education_level", "political", "ethnicity", "country")
-COLUMNS = (*NEEDED, FEEDBACK, *RESPONSES, *(f"annotator_{trait}" for trait in ANNOTATOR_TRAITS))
+COMMUNITY_REPOSITORY, COMMUNITY_FILE = (
+    "facebook/community-alignment-dataset",
+    "community_alignment.csv",
+)
+COMMUNITY_PROMPT, COMMUNITY_PREFERRED = "first_turn_prompt", "first_turn_preferred_response"
+COMMUNITY_NEEDED = (
+    "conversation_id",
+    "annotator_id",
+    "assigned_lang",
+    COMMUNITY_PROMPT,
+    COMMUNITY_PREFERRED,
+)
+COMMUNITY_FEEDBACK = "first_turn_feedback"
+COMMUNITY_RESPONSES = tuple(f"first_turn_response_{letter}" for letter in "abcd")
+COMMUNITY_TRAITS = ("age", "gender", "education_level", "political", "ethnicity", "country")
+COMMUNITY_COLUMNS = (
+    *COMMUNITY_NEEDED,
+    COMMUNITY_FEEDBACK,
+    *COMMUNITY_RESPONSES,
+    *(f"annotator_{trait}" for trait in COMMUNITY_TRAITS),
+)
 
 
-def _load_choices(options: LoadOptions) -> Dataset:
-    (file,), commit = options.files(CHOICES, [FILE])
-    loaded = load_ballots(file, COLUMNS, _choice, options)
+def _load_community(options: LoadOptions) -> Dataset:
+    (file,), commit = options.files(COMMUNITY_REPOSITORY, [COMMUNITY_FILE])
+    loaded = load_ballots(file, COMMUNITY_COLUMNS, _community_ballot, options)
     rows, account = tuple(_with_posts(loaded.rows)), loaded.account
     account.count(rows)
     return Dataset(COMMUNITY_ALIGNMENT.name, rows, commit, loaded.bad_rows, account=account)
 
 
-def _choice(row: Row) -> Ballot:
-    name, user, language, prompt, preferred = cells(row, *NEEDED)
+def _community_ballot(row: Row) -> Ballot:
+    name, user, language, prompt, preferred = cells(row, *COMMUNITY_NEEDED)
     chosen = f"first_turn_{preferred}"
-    if chosen not in RESPONSES:
-        raise DataError(f"{preferred!r} is none of response_a to response_d", field=PREFERRED)
+    if chosen not in COMMUNITY_RESPONSES:
+        raise DataError(
+            f"{preferred!r} is none of response_a to response_d", field=COMMUNITY_PREFERRED
+        )
     columns = {
         "id": name,
         "user_id": user,
         "subset": language,
         "question": prompt.replace(DATA_END, ""),
-        "narrative": _response(row, FEEDBACK),
+        "narrative": _response(row, COMMUNITY_FEEDBACK),
         "traits": {
             trait.removesuffix("_level"): row.get(f"annotator_{trait}")
-            for trait in ANNOTATOR_TRAITS
+            for trait in COMMUNITY_TRAITS
         },
     }
-    return columns, {column: (_response(row, column), None) for column in RESPONSES}, chosen
+    return (
+        columns,
+        {column: (_response(row, column), None) for column in COMMUNITY_RESPONSES},
+        chosen,
+    )
 
 
 def _response(row: Row, column: str) -> str | None:
@@ -254,7 +281,7 @@ def _with_posts(rows: Sequence[Question]) -> Iterator[Question]:
 COMMUNITY_ALIGNMENT = Benchmark(
     name="community-alignment",
     description="choices of 3,500 people among four responses; ten or more answered 2,500 prompts",
-    loader=_load_choices,
+    loader=_load_community,
     licence="CC BY 4.0 (dataset card)",
     citation="Zhang, L. H., Milli, S. et al. (2025). Community Alignment. arXiv 2507.09650.",
 )

@@ -21,6 +21,7 @@ from palate.engines import (
     read_endpoint,
 )
 from palate.errors import EngineError, SpecError
+from palate.models import TOKENS
 from palate.prompts import as_text, render
 from palate.records import Message, Progress, Settings, Slate
 from palate.seeding import digest
@@ -267,10 +268,12 @@ class HiddenStates(VectorSource):
     exact, lacking = False, "too long"
 
     def __init__(self, reference: Reference, session: Session, settings: Settings) -> None:
-        self.session, self.reader = session, session.reader(reference, settings)
+        # Vectors serve other runs too: no card's choice of tokens at a time.
+        fixed = settings.model_copy(update={"batch_tokens": settings.batch_tokens or TOKENS})
+        self.session, self.reader = session, session.reader(reference, fixed)
         content, *computed = self.reader.weights
         self.meaning = digest("hidden", content, 1, *self.reader.template_details.values())
-        self.fingerprint = digest(self.meaning, *computed)
+        self.fingerprint = digest(self.meaning, *computed, *self.reader.compile_details.values())
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import importlib
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any
 
@@ -54,16 +55,28 @@ def compile_layers(local: LoadedModel, by_tree: Callable[[], Any]) -> None:
         layer.forward = _in_trees(layer.forward, local.torch)
 
 
+@contextmanager
+def _caches() -> Iterator[None]:
+    """Let compilers keep what they make in palate's cache, unless the user says where."""
+    dirs = importlib.import_module("torch._inductor.runtime.cache_dir_utils")
+    taken, before = dirs.default_cache_dir(), {name: os.environ.get(name) for name in CACHES}
+    here = {name: str(cache_folder() / folder) for name, folder in CACHES.items()}
+    # Torch sets its default while it is imported.
+    os.environ.update({k: v for k, v in here.items() if before[k] in (None, taken)})
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name, None)
+            os.environ.update({} if value is None else {name: value})
+
+
 def _compile(local: LoadedModel, layers: Sequence[Any], by_tree: Callable[[], Any]) -> str:
     torch = local.torch
-    taken = importlib.import_module("torch._inductor.runtime.cache_dir_utils").default_cache_dir()
-    for variable, folder in CACHES.items():
-        if os.environ.get(variable, taken) == taken:  # which torch sets while it is imported
-            os.environ[variable] = str(cache_folder() / folder)
     options = {"cpp.dynamic_threads": True, "guard_filter_fn": _without_threads}
     # Each model adds to what its class's code was compiled for; beyond a limit torch gives up.
     limits = {"recompile_limit": LIMIT, "fail_on_recompile_limit_hit": True}
-    with _compiling, torch.inference_mode(), torch._dynamo.config.patch(limits):
+    with _compiling, _caches(), torch.inference_mode(), torch._dynamo.config.patch(limits):
         expected = by_tree()
         make_opaque()
         for layer in layers:  # which share their code, so one compilation serves those alike

@@ -39,6 +39,8 @@ BLOCK, WEIGHTS, STEP = 384, 2**20, 32
 """At most so many query rows and weights has a block of products, and whole steps of tokens."""
 LEAST_SCORES = 2**18
 """Scores of a group of heads from which products in bfloat16 are faster than the kernel."""
+SMALL = 1e-9
+"""Values up to so much are lost beside weights of 2⁻⁸⁶."""
 SOME = 16
 """Keys that each query is compared with to guess its largest score."""
 ABOVE, REACH, EXACT = 86 * log(2), (-70.0, -10.0), 0.004
@@ -99,7 +101,8 @@ def _products_pay(query: Tensor, key: Tensor, value: Tensor) -> bool:
     scores = query.shape[1] // groups * query.shape[2] * key.shape[2]
     on_cpu = query.device.type == "cpu" and query.dtype == torch.bfloat16
     same = query.shape[-1] == value.shape[-1]
-    return on_cpu and same and scores >= LEAST_SCORES and products_are_fast()
+    wanted = on_cpu and same and scores >= LEAST_SCORES and products_are_fast()
+    return wanted and float(value.abs().max()) > SMALL
 
 
 @cache
@@ -315,9 +318,12 @@ def fetch(tensors: Sequence[Tensor], device: str) -> Arriving:
     if not on_card(device) or not tensors:
         return lambda: [it.cpu() for it in tensors]
     torch, sizes = import_torch(), [it.numel() for it in tensors]
-    flat = torch.cat([it.reshape(-1) for it in tensors]).to("cpu", non_blocking=True)
+    try:
+        flat = torch.cat([it.reshape(-1) for it in tensors]).to("cpu", non_blocking=True)
+    except torch.OutOfMemoryError:  # there is no room for them side by side
+        return lambda: [it.cpu() for it in tensors]
     done, shapes = torch.cuda.Event(), [it.shape for it in tensors]
-    done.record()
+    done.record(torch.cuda.current_stream(tensors[0].device))  # which need not be the current card
 
     def arrived() -> list[Tensor]:
         done.synchronize()

@@ -263,18 +263,20 @@ def _try_many_runs(local: LoadedModel, pack: Pack) -> None:
 
 def fastest_tokens(
     local: LocalModel, free: int, clock: Callable[[], float] = time.perf_counter
-) -> int:
+) -> tuple[int, bool]:
     """Return how many tokens at a time are read fastest: the fewest within 3 % of the best rate.
 
     They are doubled from 4096 while a second and half of the `free` bytes last. Where memory runs
-    out, they are halved, which is said.
+    out, they are halved, which is said; the second result tells that nothing of this kind ended it.
     """
     rates: dict[int, float] = {}
+    whole = True
     began, length = clock(), min(TRIAL, local.window or TRIAL)
     size, ids = local.model.get_input_embeddings().weight.shape[0], range(3, 3 + length)
     while local.budget <= MOST_TOKENS and clock() < began + SECONDS:
         n = local.budget
         if rates and local.memory(length) > free / 2:
+            whole = False
             break
         spans = [TokenSpan([k * j % size for j in ids], 0, 1) for k in range(1, n // length + 1)]
         try:
@@ -284,13 +286,15 @@ def fastest_tokens(
         except Exception as error:  # what a model raises that is never read so is anybody's guess
             text = "%s: %d tokens at a time could not be tried (%s)"
             logging.getLogger("palate").warning(text, local.reference, n, first_line(error))
+            whole = False
             break
         if local.budget < n:
+            whole = False
             break
         rates[n] = len(spans) * length / (clock() - started)
         local.budget *= 2
     fast = [n for n, rate in rates.items() if rate >= NEAR * max(rates.values())]
-    return min([local.budget, *fast])
+    return min([local.budget, *fast]), whole
 
 
 def without_neighbours(local: LoadedModel, head: str) -> ReadMode:

@@ -38,7 +38,7 @@ from palate.records import (
 from palate.records.arguments import ObjectName
 from palate.runs import Identity, Manifest
 from palate.scorers import Company, Mix, spec_of
-from palate.seeding import digest
+from palate.seeding import canonical_json, digest
 
 log = logging.getLogger("palate")
 
@@ -156,9 +156,10 @@ class BoundScorer:
         """Return what a result is and is made with; `identity` is what the job does not know."""
         settings = self.work.settings
         # The first of its computations that names a data type: vectors of a member may have none.
-        details = {k: v for each in reversed(computation.details) for k, v in each.items()}
+        typed = (each for each in computation.details if each.get("dtype"))
+        details = next(typed, computation.details[0])
         fields = {"split": self.pairs.split, **identity}
-        place = "cuda" if "'device': 'cuda'" in str(details) else "cpu"  # of a part, perhaps
+        place = "cuda" if '"device":"cuda"' in canonical_json(computation.details) else "cpu"
         more = {name: fields.pop(name) for name in fields.keys() - Identity.model_fields}
         context_print: str | None = getattr(self.context, "fingerprint", None)
         reads = "choices" in getattr(self.context, "needs", ())

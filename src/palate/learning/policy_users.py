@@ -71,10 +71,12 @@ def adapt_policy(
         return policy.prior()
     device = choose_device(settings.device)
     dtype, processor = str(choose_dtype(settings.dtype, device)), device.split(":")[0]
+    compiled = session.reader(base, settings).compile_details.values()
+    how = (dtype, processor, *compiled)
     groups = {}
     for first in range(0, len(keys), AT_ONCE):
         group = {key: fitting[key] for key in keys[first : first + AT_ONCE]}
-        groups[digest(FORMAT, policy.fingerprint, dtype, processor, list(group.items()))] = group
+        groups[digest(FORMAT, policy.fingerprint, *how, list(group.items()))] = group
     documents = session.store.documents("states")
     known = {
         name: UserStates.of_bytes(earlier, "the store", policy.fingerprint)

@@ -185,7 +185,8 @@ def quantization(folder: Path) -> str:
     """Return how a folder's weights are quantised, such as `bitsandbytes 4-bit`; empty for most."""
     try:
         written = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        how = written.get("quantization_config") or {}
+        inner = written.get("text_config") or {}
+        how = written.get("quantization_config") or inner.get("quantization_config") or {}
         flags = [bits for bits in (4, 8) if how.get(f"load_in_{bits}bit")]
     except (OSError, ValueError, AttributeError):  # which whoever loads the model says
         return ""

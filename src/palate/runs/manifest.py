@@ -17,7 +17,7 @@ from palate.data import Account
 from palate.errors import RunError, first_line, writing
 from palate.files import write_json
 from palate.records import Record, problem_of
-from palate.seeding import digest
+from palate.seeding import canonical_json, digest
 
 SCHEMA = 4
 """Of every JSON document that palate writes."""
@@ -74,6 +74,13 @@ class Manifest(Record):
     def of(cls, kind: str, identity: Mapping[str, Any], **fields: Any) -> Manifest:
         """Return the manifest of what is made here and now."""
         return cls(kind=kind, identity=identity, versions=versions(), **fields)
+
+    @property
+    def built_with(self) -> dict[str, Any]:
+        """What of the settings its scorer was built with, as far as numbers depend on it."""
+        named = {name: self.identity[name] for name in ("seed", "dtype", "batch_tokens")}
+        compiled = '"compile":"inductor"' in canonical_json(self.details)
+        return {**named, "compile": "on" if compiled else "off"}
 
     def folder(self, root: Path) -> Path:
         """Return where the result lies under a root.

@@ -138,11 +138,11 @@ def _work_of(run: Run, pairs: Dataset, work: Work) -> Work:
     """Return the work that builds a run's scorer as the run did; refuse what cannot be forecast."""
     if run.folder is None:
         raise UsageError("forecast: a run in memory has no manifest; evaluate with a root")
-    identity = read_manifest(run.folder).identity
+    manifest = read_manifest(run.folder)
+    identity, settings = manifest.identity, manifest.built_with
     if identity["rows"] != pairs.content_hash:
         how = "name its data (-b) and the options that it was read with"
         raise UsageError(f"{run.folder}: is of other rows than {pairs.name}; {how}")
-    settings = {name: identity[name] for name in ("seed", "dtype", "batch_tokens")}
     if settings["dtype"] is None:  # such as a personal model, which says nothing of its vectors
         del settings["dtype"]
     work = replace(work, settings=work.settings.model_copy(update=settings))

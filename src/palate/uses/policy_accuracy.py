@@ -212,7 +212,8 @@ class _Common:
             "mirrors": pairs.mirrors,
             "reserved": None if reserved is None else reserved.content_hash,
             "history": history,
-            **settings.model_dump(mode="json"),
+            **settings.model_dump(mode="json", exclude={"compile"}),
+            **({} if settings.compile == "off" else {"compile": settings.compile}),
             "batch_tokens": choose_tokens(settings.batch_tokens, choose_device(settings.device)),
         }
         return Manifest.of(PolicyAccuracy.kind, identity)

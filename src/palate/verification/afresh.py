@@ -63,8 +63,7 @@ class Rescoring:
         Raises `UsageError` where what the manifest names cannot be built, or is another here.
         """
         identity, spec = manifest.identity, manifest.identity["scorer"]
-        settings = {name: identity[name] for name in ("seed", "dtype", "batch_tokens")}
-        work = Work.of(self.session, self.settings.model_copy(update=settings))
+        work = Work.of(self.session, self.settings.model_copy(update=manifest.built_with))
         job = BoundScorer.of(spec, pairs, identity["context"], work)
         order = self._drawn(run, pairs, identity)
         whole = len(order) == len(run.verdicts)
