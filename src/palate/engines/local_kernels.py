@@ -8,12 +8,14 @@ last of them shows a token its ancestors and its own run so far.
 from __future__ import annotations
 
 import os
+import platform
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import product
 from math import exp, frexp, log
-from typing import TYPE_CHECKING, NamedTuple
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -37,6 +39,8 @@ ROWS = 512
 """Query rows at a time where attention is written out."""
 BLOCK, WEIGHTS, STEP = 384, 2**20, 32
 """At most so many query rows and weights has a block of products, and whole steps of tokens."""
+LEAST_ROWS = 4
+"""Rows from which oneDNN's products are faster than MKL's."""
 LEAST_SCORES = 2**18
 """Scores of a group of heads from which products in bfloat16 are faster than the kernel."""
 SMALL = 1e-9
@@ -103,6 +107,47 @@ def _products_pay(query: Tensor, key: Tensor, value: Tensor) -> bool:
     same = query.shape[-1] == value.shape[-1]
     wanted = on_cpu and same and scores >= LEAST_SCORES and products_are_fast()
     return wanted and float(value.abs().max()) > SMALL
+
+
+@cache
+def onednn_is_faster() -> bool:
+    """Tell whether oneDNN outruns MKL, which PyTorch leaves float32's products to, as exactly.
+
+    MKL uses AVX-512 on Intel's processors alone.
+    """
+    torch, limited = import_torch(), {"ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"} & os.environ.keys()
+    if limited or torch.backends.cpu.get_cpu_capability() != "AVX512" or made_by_intel():
+        return False
+    left, right = (torch.linspace(-1, 1, 4 * n).view(n, 4) for n in (LEAST_ROWS, 3))
+    try:
+        product = torch.ops.mkldnn._linear_pointwise(left, right, None, "none", [], "")
+    except (AttributeError, RuntimeError):  # another version of PyTorch
+        return False
+    return bool(torch.allclose(product, left @ right.T, atol=1e-5))
+
+
+def made_by_intel() -> bool:
+    """Tell whether a processor is Intel's, or does not say whose it is."""
+    file = Path("/proc/cpuinfo")
+    name = file.read_text(encoding="utf-8") if file.is_file() else platform.processor()
+    return "AuthenticAMD" not in name
+
+
+def multiply_by_onednn(model: torch.nn.Module) -> None:
+    """Let linear layers multiply by oneDNN, where no gradient is wanted of them."""
+    torch = import_torch()
+    onednn, plain = torch.ops.mkldnn._linear_pointwise, torch.nn.functional.linear
+
+    def forward(layer: Any, rows: Tensor) -> Any:
+        few = rows.numel() < LEAST_ROWS * rows.shape[-1]
+        # Inductor does not know oneDNN's product of weights that may change.
+        if few or not torch.is_inference_mode_enabled() or torch.compiler.is_compiling():
+            return plain(rows, layer.weight, layer.bias)
+        return onednn(rows, layer.weight, layer.bias, "none", [], "")
+
+    for layer in model.modules():
+        if type(layer) is torch.nn.Linear:
+            layer.forward = partial(forward, layer)
 
 
 @cache
