@@ -72,7 +72,7 @@ def test_it_is_chosen_where_mkl_leaves_registers_unused(
 @pytest.mark.skipif(not onednn_is_faster(), reason="MKL is as fast here")
 def test_a_models_numbers_are_mkls_to_the_last_digits(tiny, monkeypatch):
     from palate.engines import LocalModel, Reader, TokenSpan
-    from palate.engines import local_loading as loading
+    from palate.engines import local_model as models
     from palate.records import Settings
     from palate.specs import Reference
 
@@ -83,5 +83,5 @@ def test_a_models_numbers_are_mkls_to_the_last_digits(tiny, monkeypatch):
         return states[0]
 
     fast = hidden()
-    monkeypatch.setattr(loading, "onednn_is_faster", lambda: False)
+    monkeypatch.setattr(models, "onednn_is_faster", lambda: False)
     assert torch.allclose(fast, hidden(), atol=1e-4)

@@ -13,13 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from palate.engines.chat_template import ids_of
 from palate.engines.local_attention import length_of_layout
-from palate.engines.local_kernels import (
-    MOST_COPIED,
-    ManyRuns,
-    multiply_by_onednn,
-    onednn_is_faster,
-    placed,
-)
+from palate.engines.local_kernels import MOST_COPIED, ManyRuns, placed
 from palate.engines.local_threads import FairLock
 from palate.engines.reader import Reader, id_count, window_of
 from palate.engines.template_source import decoded
@@ -140,8 +134,6 @@ class LoadedModel:
             self.model.generation_config.eos_token_id = sorted(reader.ends)
         self.regimes = find_regimes(self.model, torch)
         self.model.to(self.device).eval()
-        if self.device == "cpu" and self.dtype == torch.float32 and onednn_is_faster():
-            multiply_by_onednn(self.model)
         self.read_mode, self.layers = ReadMode(False, "not asked yet"), 1
 
     @property

@@ -23,7 +23,13 @@ from palate.engines.local_forward import (
     padded,
     read,
 )
-from palate.engines.local_kernels import MOST_COPIED, many_runs_of, plan_gather
+from palate.engines.local_kernels import (
+    MOST_COPIED,
+    many_runs_of,
+    multiply_by_onednn,
+    onednn_is_faster,
+    plan_gather,
+)
 from palate.engines.local_loading import (
     HIDDEN_TOLERANCE,
     Head,
@@ -81,6 +87,9 @@ class LocalModel(LoadedModel):
         if head != "encoder":  # whose tokens see what follows them
             self.read_mode = find_read_mode(self, self.settings.attention, head)
         self.read_mode = without_neighbours(self, head)
+        exact = self.device == "cpu" and self.dtype == self.torch.float32
+        if exact and self.read_mode.tree and onednn_is_faster():
+            multiply_by_onednn(self.model)
         if reader.compile_details:
             compile_model(self)
 
