@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import platform
+import time
 from collections.abc import Iterator, Sequence
 from itertools import product
 
@@ -35,6 +36,7 @@ from palate.records import Settings
 from palate.reports import Form, Table, render
 
 PROFILED = BenchCase("pairs", 1024, 2, 1), BenchCase("best of 16", 1024, 16, 1)
+TURNS = 8
 PROFILES = ["model", "work", "read", "dtype", "launches", "GB", "products", "attention", "rest"]
 
 
@@ -44,6 +46,8 @@ def main() -> None:
     cores = bind(options.threads)
     torch.set_num_threads(len(cores))
     say(f"{machine(options.device)}, {len(cores)} cores, torch {torch.__version__}\n")
+    if options.device == "cpu":
+        say(f"products in float32, GFLOP/s of a core: {product_rates()}\n")
     results = list(_results(options, cores))
     others = [name for name in options.engines if name != "palate"]
     columns = ["model", "work", "dtype", *(f"{name}, s" for name in options.engines)]
@@ -78,6 +82,26 @@ def machine(device: str) -> str:
     listed = (f"{'with' if has else 'without'} {name}" for name, has in abilities.items())
     kind = torch.backends.cpu.get_cpu_capability()
     return ", ".join((platform.machine(), kind, *listed))
+
+
+def product_rates() -> str:
+    """Return the rate of one product as PyTorch makes it, and as oneDNN does."""
+    rows, weights = torch.randn(2048, 576), torch.randn(1536, 576)
+    onednn = torch.ops.mkldnn._linear_pointwise
+    ways = {
+        "PyTorch's": lambda: torch.nn.functional.linear(rows, weights),
+        "oneDNN's": lambda: onednn(rows, weights, None, "none", [], ""),
+    }
+    threads, best = torch.get_num_threads(), dict.fromkeys(ways, float("inf"))
+    torch.set_num_threads(1)
+    with torch.inference_mode():
+        for name in [*ways] * TURNS:
+            started = time.perf_counter()
+            ways[name]()
+            best[name] = min(best[name], time.perf_counter() - started)
+    torch.set_num_threads(threads)
+    operations = 2e-9 * rows.shape[0] * weights.numel()
+    return ", ".join(f"{name} {operations / seconds:.0f}" for name, seconds in best.items())
 
 
 def _results(

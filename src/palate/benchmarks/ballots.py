@@ -267,10 +267,10 @@ def _with_posts(rows: Sequence[Question]) -> Iterator[Question]:
             wrote[row.user_id].append((row.normal_key, normal(text), Post(id=name, text=text)))
     left_out = 0
     for ballot in conversations.values():
-        key, own = ballot[0].normal_key, normal(ballot[0].gold.narrative or "")
+        key, reason = ballot[0].normal_key, normal(ballot[0].gold.narrative or "")
         telling = tuple({text for row in ballot for text in forbidden_texts(row.view)})
         others = [(text, post) for asked, text, post in wrote[ballot[0].user_id] if asked != key]
-        posts = tuple(post for text, post in others if text != own and not holds(text, telling))
+        posts = tuple(post for text, post in others if text != reason and not holds(text, telling))
         left_out += len(others) - len(posts)
         yield from (row.model_copy(update={"profile": posts}) for row in ballot)
     if left_out:

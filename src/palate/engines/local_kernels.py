@@ -219,8 +219,8 @@ def by_products(
     weight += (shifts[0].float() + shifts[1]).transpose(2, 3).flatten(1, 2)
     if exact.all():
         return out, weight
-    theirs = (causal if is_causal else dense)(query, key, value, scale, products=False)
-    return torch.where(exact.unsqueeze(-1), out, theirs[0]), torch.where(exact, weight, theirs[1])
+    kernel = (causal if is_causal else dense)(query, key, value, scale, products=False)
+    return torch.where(exact.unsqueeze(-1), out, kernel[0]), torch.where(exact, weight, kernel[1])
 
 
 def _in_two(exact: Tensor, dtype: torch.dtype) -> list[Tensor]:
@@ -314,11 +314,11 @@ def plan_gather(
     base, parts, ends = sum(past[k] for k in used), [], [0]
     path = [(tokens, np.arange(base))]
     for k, (start, stop, under, *_) in enumerate(segments, len(past)):
-        own = np.arange(base + start, base + stop)
+        run = np.arange(base + start, base + stop)
         path = [(end, rows) for end, rows in path if end > start]
-        parts += [*(rows for _, rows in path), own]
-        ends.append(ends[-1] + sum(len(rows) for _, rows in path) + len(own))
-        path.append((under, own[:0] if k in apart else own))
+        parts += [*(rows for _, rows in path), run]
+        ends.append(ends[-1] + sum(len(rows) for _, rows in path) + len(run))
+        path.append((under, run[:0] if k in apart else run))
     whole = np.concatenate([[*starts, tokens], ends, *parts]).astype(np.int32)
     n = len(starts) + 1
     run_ends, key_ends, rows = placed(import_torch().from_numpy(whole), device).split([n, n, total])

@@ -90,8 +90,8 @@ def choose_device(device: str | None) -> str:
     torch = import_torch()
     if device is not None:
         if device == "auto" or "," in device:
-            one = "a model is read on one device; where it does not fit"
-            raise ModelError(f"--device {device}: {one}, {ELSEWHERE}")
+            limit = "a model is read on one device; where it does not fit"
+            raise ModelError(f"--device {device}: {limit}, {ELSEWHERE}")
         try:
             torch.empty(0, device=device)
         except (RuntimeError, AssertionError) as error:
