@@ -61,6 +61,10 @@ def test_users_and_pressure_print_a_block_for_each(folder: Path) -> None:
     html = (folder / "page.html").read_text(encoding="utf-8")
     assert "What it costs" in html
     assert "facts: what pressure costs" in html
+    assert "it is below 0.02 (p" in html
+    page = palate("report", "runs", "-o", "page.html", "--margin", "0.2", cwd=folder)
+    assert page.returncode == 0, page.stderr
+    assert "it is below 0.2 (p" in (folder / "page.html").read_text(encoding="utf-8")
     verified = palate("verify", "runs", "-b", "facts.jsonl", "--rescore", "100", cwd=folder)
     assert "6 passed, 0 refused" in verified.stdout, verified.stdout
 
@@ -97,6 +101,14 @@ def test_agreed_pairs_have_a_tax_of_their_own_users(folder: Path) -> None:
     assert "--agreed only" in (folder / "page.html").read_text(encoding="utf-8")
 
 
+def test_a_page_without_costs_takes_no_margin(folder: Path) -> None:
+    palate(*WORDS, cwd=folder)
+    page = palate("report", "runs", "-o", "page.html", "--margin", "0.2", cwd=folder)
+    assert page.returncode == 2
+    assert "--margin 0.2: no run here shows what a user costs" in page.stderr
+    assert not (folder / "page.html").exists()
+
+
 def test_rows_with_users_of_their_own_borrow_where_that_is_meant(folder: Path) -> None:
     lent = "profile:5?users=votes.jsonl"
     words = ("evaluate", "-b", "votes.jsonl", "-s", "longest")
@@ -116,6 +128,7 @@ def test_rows_with_users_of_their_own_borrow_where_that_is_meant(folder: Path) -
         (("--users", "votes.jsonl", "-c", "rubric"), "users are lent to what shows a row's own"),
         (("--pressure", "--margin", "0.5"), "--margin 0.5: expected a fall in accuracy between"),
         (("--margin", "0"), "--margin 0: expected a fall in accuracy between 0 and 0.5"),
+        (("--margin", "0.1"), "--margin 0.1: nothing is shown that could cost; add --users FILE"),
         (("--agreed", "all"), "--agreed all: the one choice is only"),
         (("--agreed", "only"), "facts: 3 users or more agree on no pair"),
     ],

@@ -14,6 +14,7 @@ import palate
 from command_line import write_rows
 from palate.benchmarks import mirrors
 from palate.comparison import compare, gains_of
+from palate.errors import UsageError
 from palate.records import ScorerInfo
 from palate.reports import Form, comparison_tables, kind_tables, render
 
@@ -84,6 +85,15 @@ def test_a_stranger_of_the_kind_moves_no_other_figure(grid: Any) -> None:
     plain = [run for run in grid.runs if "same" not in run.summary.context]
     assert gains_of(plain) == list(grid.gains)
     assert {gain.against for gain in grid.gains} == {"none", "profile:1?of=stranger"}
+
+
+def test_a_trait_adds_the_contexts_that_its_parts_need(grid: Any) -> None:
+    rows = palate.Dataset.of(votes(), "votes").select()
+    by_trait = palate.evaluate(rows, [reads("r")], ["profile:1"], root=None, kinds="region")
+    (parts,), (wanted,) = by_trait.kinds, [it for it in grid.kinds if it.scorer == "kind"]
+    assert parts.model_copy(update={"p_holm": wanted.p_holm}) == wanted  # Holm is over scorers
+    with pytest.raises(UsageError, match="kinds='region' makes a grid; give a list of contexts"):
+        palate.evaluate(rows, reads("r"), "profile:1", root=None, kinds="region")
 
 
 def test_the_parts_are_of_the_rows_that_have_all_three() -> None:

@@ -177,3 +177,9 @@ def test_runs_that_hold_noise_are_named_and_no_others(planted, tmp_path):
     assert "1 run holds noise of bfloat16: at most 2.5 verdicts of it" in " ".join(
         str(noisy).split()
     )
+    unknown = Noise(kind="rounding", dtype="bfloat16", note="not asked for")
+    second = runs[1].summary.model_copy(update={"noise": unknown})
+    both = [replace(runs[0], summary=first), replace(runs[1], summary=second), *runs[2:], best]
+    told = " ".join(str(validity(both, root=None, metrics=["accuracy"])).split())
+    assert "2 runs hold noise of bfloat16: at most 2.5 verdicts of one" in told
+    assert "to turn; that of 1 was not measured." in told

@@ -13,7 +13,7 @@ from palate.cli import options as flags
 from palate.cli.console import bars, err, show, show_text
 from palate.cli.declare import argument, option
 from palate.cli.options import LayoutReading, LoadingAnyLayout
-from palate.comparison import compare
+from palate.comparison import MARGIN, compare
 from palate.errors import RunError, UsageError
 from palate.execution import SHARDS
 from palate.reports import Form, comparison_tables
@@ -64,13 +64,16 @@ def make_report(
     source: Path | None = flags.SOURCE,
     texts: bool = option(False, "Show texts of files of your own too, and ids of rows."),
     figures: Path | None = option(None, "Folder for every figure as SVG and PDF."),
+    margin: float = option(MARGIN, "Largest fall in accuracy that is harmless."),
 ) -> None:
     """Make one self-contained page from finished runs: no model, no connection.
 
     Users are named U1, U2, …; no path is on the page.
     """
     options = replace(reading.options(), source=source)
-    report(runs, output, data=benchmark, reading=options, texts=texts, figures=figures)
+    report(
+        runs, output, data=benchmark, reading=options, texts=texts, figures=figures, margin=margin
+    )
     err.print(f"wrote {output}")
 
 

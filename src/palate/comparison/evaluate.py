@@ -8,6 +8,7 @@ from typing import Unpack, overload
 from palate.benchmarks import Data, dataset_of, need_pairs, several_data
 from palate.comparison.grid import Grid, plan_grid, run_grid
 from palate.comparison.recalled import grid_key, recall, remember
+from palate.errors import UsageError
 from palate.evaluation import (
     Contexts,
     Rater,
@@ -29,6 +30,7 @@ class EvaluateOptions(WorkOptions, total=False):
     noise_rows: int | None
     ask_again: float
     rate_undecided: bool
+    kinds: str | None
 
 
 @overload  # A text is also an iterable of texts.
@@ -63,6 +65,7 @@ def evaluate(
     noise_rows: int | None = None,
     ask_again: float = 0.0,
     rate_undecided: bool = False,
+    kinds: str | None = None,
     **options: Unpack[WorkOptions],
 ) -> Run | Grid:
     """Evaluate one scorer under one context on one benchmark, or a list of any of them.
@@ -81,11 +84,13 @@ def evaluate(
     of each piece of work and gives its progress. In half precision `noise_rows` of the rows are
     computed in float32 too, by default 16 or 2 %, whichever is more; of an endpoint the share
     `ask_again` is asked once more. With `rate_undecided` the responses of rated rows that their
-    users called ties are scored too.
+    users called ties are scored too. With `kinds`, a trait, strangers who share it are shown
+    too, and `Grid.kinds` has what of each gain knows the person and what the kind.
 
     Raises:
         UsageError: for arguments of another kind, two benchmarks, scorers or contexts of one name,
-            contexts that differ in draws alone, and a scorer without `info` where runs are kept.
+            contexts that differ in draws alone, `kinds` of a single run, and a scorer without
+            `info` where runs are kept.
         DataError: for a row that breaks the row contract.
         And what loading models and scoring raise.
 
@@ -106,9 +111,11 @@ def evaluate(
         sets = [pairs]
     else:
         sets = [dataset_of(each, seed) for each in data]
-    key = grid_key(sets, names, specs, work, twice, rate_undecided=rate_undecided)
+    key = grid_key(sets, names, specs, work, twice, rate_undecided=rate_undecided, kinds=kinds)
     finished = recall(key, work)
     if data is None and alone(scorers) and specs is not None and alone(contexts):
+        if kinds is not None:
+            raise UsageError(f"kinds={kinds!r} makes a grid; give a list of contexts")
         if finished is not None:
             return finished.runs[0]
         need_pairs(pairs.rows, pairs.name)
@@ -117,5 +124,5 @@ def evaluate(
         return remember(key, Grid((run,), (), ()), work).runs[0]
     if finished is not None:
         return finished
-    cells = plan_grid(sets, names, specs, work, rate_undecided=rate_undecided)
+    cells = plan_grid(sets, names, specs, work, rate_undecided=rate_undecided, kinds=kinds)
     return remember(key, run_grid(cells, work, twice), work)

@@ -18,7 +18,7 @@ from palate.benchmarks import (
     load_benchmark,
 )
 from palate.benchmarks.registry import is_path
-from palate.comparison import Grid, gains_of
+from palate.comparison import MARGIN, Grid, gains_of
 from palate.comparison.compare import groups_of_runs
 from palate.comparison.findings import Finding, findings_of, oracle_runs
 from palate.errors import DataError, UsageError
@@ -97,6 +97,8 @@ class Contents:
     """By the run's folder."""
     names: Names
     texts: Texts
+    margin: float = MARGIN
+    """Largest fall in accuracy that is harmless."""
 
 
 def gather(

@@ -17,7 +17,7 @@ from typing import ClassVar
 from markupsafe import Markup
 
 from palate.benchmarks import LoadOptions
-from palate.comparison import costs_of
+from palate.comparison import MARGIN, costs_of
 from palate.errors import UsageError, writing
 from palate.files import write_whole
 from palate.html import colours
@@ -57,16 +57,19 @@ def report(
     reading: LoadOptions | None = None,
     texts: bool = False,
     figures: Path | str | None = None,
+    margin: float = MARGIN,
 ) -> list[Section]:
     """Write one self-contained page from the finished results at or under these folders.
 
     Nothing is computed by a model, and nothing is fetched but `data`, whose texts stand beside the
     rows they belong to. `reading` says how files are read, as in `load_benchmark`.
     `texts` shows those of the reader's own files too, and ids of rows.
-    `figures` is a folder for every drawing as SVG and PDF.
+    `figures` is a folder for every drawing as SVG and PDF. `margin` is the largest fall in accuracy
+    that is harmless where users are shown to rows that name nobody.
 
     Raises:
-        UsageError: for an output that is not palate's, and without matplotlib.
+        UsageError: for an output that is not palate's, a margin that is outside (0, ½) or of no
+            use here, and without matplotlib.
         RunError: where there is no finished result.
         DataError: for data of other rows.
     """
@@ -77,6 +80,7 @@ def report(
     contents = gather(
         runs, [str(each) for each in listed(data)], private=texts, reading=reading or LoadOptions()
     )
+    contents = replace(contents, margin=margin)
     sections = [made for make in SECTIONS if (made := make(contents)).parts]
     write_page(
         render_page(
@@ -319,15 +323,19 @@ def _of_each(name: str, title: str, make: PartsOfBenchmark, lead: str = "") -> M
     return section
 
 
+def _costs(contents: Contents) -> Section:
+    costs = [costs_of(each.runs, margin=contents.margin) for each in contents.benchmarks]
+    tables = [contents.names.table(table) for each in costs for table in cost_tables(each)]
+    if contents.margin != MARGIN and not tables:
+        raise UsageError(f"--margin {contents.margin:g}: no run here shows what a user costs")
+    return Section("costs", "What it costs", tables)
+
+
 SECTIONS: tuple[Maker, ...] = (
     _of_each("scorers", "Scorers", scorers, "Does a scorer know whom it is judging for?"),
     _of_each("picture", "What is shown, and what it is worth", pictures),
     example,
-    _of_each(
-        "costs",
-        "What it costs",
-        lambda of, names, _: map(names.table, cost_tables(costs_of(of.runs))),
-    ),
+    _costs,
     _of_each("users", "Who is served badly", users),
     _of_each("subsets", "Subsets", subsets),
     _of_each(

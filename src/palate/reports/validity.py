@@ -112,9 +112,12 @@ def _left_out(summary: ValiditySummary) -> Iterator[str]:
 def _noisy(summary: ValiditySummary) -> Iterator[str]:
     by_kind = grouped((run.noise for run in summary.noisy), lambda noise: noise.dtype or noise.kind)
     for kind, noises in by_kind.items():
-        most, n = max(noise.expected_flips or 0.0 for noise in noises), len(noises)
+        turned = [noise.expected_flips for noise in noises if noise.expected_flips is not None]
+        n, unknown = len(noises), len(noises) - len(turned)
         runs, of = ("1 run holds", "it") if n == 1 else (f"{n:,} runs hold", "one")
-        yield f"{runs} noise of {kind}: at most {most:.1f} verdicts of {of} are expected to turn."
+        parts = [f"at most {max(turned):.1f} verdicts of {of} are expected to turn"] * bool(turned)
+        parts += [f"that of {'it' if n == 1 else f'{unknown:,}'} was not measured"] * bool(unknown)
+        yield f"{runs} noise of {kind}: {'; '.join(parts)}."
 
 
 def _what(one: Coefficients | ForecastScore) -> str:
