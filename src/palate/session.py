@@ -274,8 +274,9 @@ def _versions() -> tuple[str, str]:
 
 def _key(reader: Reader, head: str) -> tuple[object, ...]:
     settings = reader.settings
-    how = settings.dtype, choose_device(settings.device), settings.attention, settings.compile
-    return (str(reader.reference), reader.resolved.content, head, *how, settings.trust_remote_code)
+    how = settings.dtype, choose_device(settings.device), settings.attention
+    content, compiled = reader.resolved.content, tuple(reader.compile_details)
+    return (str(reader.reference), content, head, *how, compiled, settings.trust_remote_code)
 
 
 def default_session() -> Session:

@@ -57,6 +57,18 @@ def test_who_votes_both_ways_does_not_agree_and_one_user_counts_once() -> None:
         agreements(set_of(*one_pair("TT"), again))
 
 
+def test_votes_of_the_past_count_and_a_users_traits_stay_those_of_the_file() -> None:
+    rows = [{**row, "split": "test"} for row in one_pair("TTT", traits={"side": "east"})]
+    later = {**vote("a", "Food?", "X", "Y"), "split": "test", "traits": {"side": "west"}}
+    data = set_of(*rows, later)
+    (pool,) = agreements(data).user_pools().values()
+    assert {name: user.traits["side"] for name, user in pool.users.items()} == {
+        "a": "west", "b": "east", "c": "east",
+    }  # fmt: skip
+    with pytest.raises(BenchmarkError, match="agree on no pair"):
+        agreements(set_of(*rows, {**vote("d", "Drink?", "Milk.", "Tea."), "split": "adapt"}))
+
+
 def test_other_words_are_refused_and_no_couple_agrees(tmp_path: Path) -> None:
     file = write_rows(tmp_path / "votes.jsonl", one_pair("TTM"))
     with pytest.raises(UsageError, match="--agreed all: the one choice is only"):

@@ -101,12 +101,46 @@ def test_agreed_pairs_have_a_tax_of_their_own_users(folder: Path) -> None:
     assert "--agreed only" in (folder / "page.html").read_text(encoding="utf-8")
 
 
-def test_a_page_without_costs_takes_no_margin(folder: Path) -> None:
-    palate(*WORDS, cwd=folder)
-    page = palate("report", "runs", "-o", "page.html", "--margin", "0.2", cwd=folder)
-    assert page.returncode == 2
-    assert "--margin 0.2: no run here shows what a user costs" in page.stderr
-    assert not (folder / "page.html").exists()
+def test_a_margin_that_nothing_reads_is_said(folder: Path) -> None:
+    done = palate(*WORDS, "--margin", "0.2", cwd=folder)
+    assert done.returncode == 0
+    assert "--margin 0.2 is not read: nothing is shown that could cost; add --users" in done.stderr
+
+
+def test_two_files_of_one_name_are_two_contexts(folder: Path) -> None:
+    lent = []
+    for name in "ab":
+        (folder / name).mkdir()
+        write_rows(folder / name / "x.jsonl", [vote(0, name * 2, **posts(name * 2))])
+        lent += ["-c", f"profile:1?users={name}/x.jsonl"]
+    done = palate("evaluate", "-b", "facts.jsonl", "-s", "longest", "-c", "none", *lent, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    heads = [line for line in done.stdout.splitlines() if ": what " in line]
+    assert heads == ["facts: what profile:1?users=x.jsonl costs", "facts: what profile 2 costs"]
+    assert "profile 2 = profile:1?users=b/x.jsonl" in done.stdout
+
+
+def test_lent_users_are_listed_by_themselves_and_no_gap_is_tested(folder: Path) -> None:
+    rows = [
+        vote(k, f"u{u}", traits={"side": "we"[u % 2]}, **posts(f"u{u}"))
+        for k in range(3)
+        for u in range(24)
+    ]
+    write_rows(folder / "many.jsonl", rows)
+    words = ("evaluate", "-b", "many.jsonl", "-s", "longest", "--users", "many.jsonl")
+    done = palate(*words, "--by", "user", "--by", "trait:side", "--format", "json", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    gaps = {
+        (it["context"], it["by"]): it["largest_gap"] is not None
+        for it in json.loads(done.stdout)["groups"]
+    }
+    assert gaps["none", "trait:side"]
+    assert not gaps["profile:5?users=many.jsonl", "trait:side"]
+    screen = palate(*words, "--by", "user", cwd=folder).stdout
+    assert "many: accuracy by user, 24 users" in screen
+    assert "many: accuracy by user lent, " in screen
+    refused = palate(*words, "--kinds", "side", "-c", "profile:1", cwd=folder)
+    assert "--kinds side: lent users have no strangers" in refused.stderr
 
 
 def test_rows_with_users_of_their_own_borrow_where_that_is_meant(folder: Path) -> None:
@@ -128,7 +162,6 @@ def test_rows_with_users_of_their_own_borrow_where_that_is_meant(folder: Path) -
         (("--users", "votes.jsonl", "-c", "rubric"), "users are lent to what shows a row's own"),
         (("--pressure", "--margin", "0.5"), "--margin 0.5: expected a fall in accuracy between"),
         (("--margin", "0"), "--margin 0: expected a fall in accuracy between 0 and 0.5"),
-        (("--margin", "0.1"), "--margin 0.1: nothing is shown that could cost; add --users FILE"),
         (("--agreed", "all"), "--agreed all: the one choice is only"),
         (("--agreed", "only"), "facts: 3 users or more agree on no pair"),
     ],

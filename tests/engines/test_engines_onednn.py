@@ -61,7 +61,7 @@ def test_it_is_chosen_where_mkl_leaves_registers_unused(
     onednn_is_faster.cache_clear()
     request.addfinalizer(onednn_is_faster.cache_clear)
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: kind)
-    monkeypatch.setattr(local_kernels, "made_by_intel", lambda: intel)
+    monkeypatch.setattr(local_kernels, "made_by_amd", lambda: not intel)
     for name in ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"):
         monkeypatch.delenv(name, raising=False)
     if limit is not None:

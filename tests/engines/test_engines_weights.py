@@ -183,6 +183,7 @@ def test_numbers_of_eight_bits_are_read_by_their_scales_and_named(tiny, tmp_path
 REFUSED = {
     "modelopt": ({}, "transformers reads no weights of modelopt"),
     "bitsandbytes": ({"load_in_8bit": True}, "depends on the tokens read beside it"),
+    "bitsandbytes_8bit": ({}, "in bitsandbytes 8-bit what a token gets"),
     "hqq": ({}, "its weights are hqq, or else"),
     "awq": ({"bits": 4}, "its weights are awq 4-bit, or else"),
     None: ({"load_in_8bit": True}, "in bitsandbytes 8-bit what a token gets"),
@@ -197,6 +198,12 @@ def test_quantised_weights_that_are_not_read_are_refused_with_the_way_out(tiny, 
     assert "serve the model with vLLM" in line
 
 
+@pytest.mark.parametrize("how", [{}, {"quant_method": "bitsandbytes"}])
+def test_a_quantisation_that_names_no_way_is_refused(tiny, tmp_path, how):
+    line = refusal(changed(tiny, tmp_path, CAUSAL, config={"quantization_config": how}), "causal")
+    assert "transformers reads no weights of" in line and "serve the model with vLLM" in line
+
+
 def test_what_a_configuration_says_of_its_text_model_is_read(tiny, tmp_path):
     how = {"quant_method": "bitsandbytes", "load_in_8bit": True}
     nested = {"text_config": {"quantization_config": how}}
@@ -208,6 +215,19 @@ def test_what_a_configuration_says_of_its_text_model_is_read(tiny, tmp_path):
 def test_one_model_on_several_devices_is_refused_with_the_way_out(tiny, device):
     with pytest.raises(ModelError, match=r"a model is read on one device.*vLLM"):
         load(tiny.model(), device=device)
+
+
+@pytest.mark.parametrize("device", ["meta", "privateuseone", "mps", "balanced"])
+def test_a_device_that_is_not_here_is_one_short_line(tiny, device, recwarn):
+    with pytest.raises(ModelError, match=f"^--device {device}: not available here ") as raised:
+        load(tiny.model(), device=device)
+    assert "\n" not in str(raised.value) and len(str(raised.value)) < 150
+    assert not recwarn.list
+
+
+def test_a_processor_by_its_number_is_the_processor(tiny):
+    local = load(tiny.model(), device="cpu:0")
+    assert local.device == "cpu" and local.model.dtype == torch.float32
 
 
 def test_a_model_for_which_there_is_no_room_is_one_line(tiny, monkeypatch):

@@ -97,7 +97,7 @@ def test_classes_weigh_their_rows() -> None:
 def test_moments_are_means_over_all_sets_of_users(counts: list[list[bool]]) -> None:
     users = np.concatenate([np.arange(len(of)) for of in counts])
     pairs = np.repeat(np.arange(len(counts)), [len(of) for of in counts])
-    cells, _ = exact._moments(votes_of(users, pairs, np.concatenate(counts)), None)
+    cells, _ = exact._moments(votes_of(users, pairs, np.concatenate(counts)), None, users.size)
     values = exact._agreements(cells)
     for pair, of in enumerate(counts):
         signs = [1 if vote else -1 for vote in of]
@@ -157,10 +157,13 @@ def test_a_later_choice_on_the_row_is_a_second_vote_and_no_row_of_accuracy() -> 
     votes = votes_of(users[:rows], pairs[:rows], first[:rows])
     told = ceilings(votes, right, alike)
     of_rows = ceilings(votes_of(users, pairs, first), np.append(right, np.full(60, np.nan)))
-    assert told == of_rows and told.n_repeats == 60
+    counted = [(it.n_pairs, it.n_votes, it.n_repeats, it.accuracy) for it in (told, of_rows)]
+    assert counted[0] == counted[1] and told.n_repeats == 60
     assert told.accuracy == pytest.approx(right.mean())
     # By hand: E a² is the mean of x x', which is 1 where both are alike and else -1.
-    moment = next(m for m in exact._moments(votes_of(users, pairs, first), None)[1] if m.group < 0)
+    moment = next(
+        m for m in exact._moments(votes_of(users, pairs, first), None, rows)[1] if m.group < 0
+    )
     assert moment.weights @ moment.values == pytest.approx(2 * alike[alike >= 0].mean() - 1)
     assert ceilings(votes, right, np.full(rows, -1)) == ceilings(votes, right)
 
@@ -212,3 +215,27 @@ def test_the_tool_fails_where_intervals_are_too_narrow(monkeypatch: pytest.Monke
     monkeypatch.setattr(exact, "_region", lambda *args: region(*args) / 50)
     monkeypatch.setattr(sys, "argv", ["cover", "4", "--only", "all alike, p 0.8, firm"])
     assert planted.main() == 1
+
+
+@pytest.mark.parametrize("again", ["as before", "by lot"])
+def test_asking_again_about_pairs_that_divide_people_moves_no_weight_to_them(again: str) -> None:
+    # Half of the pairs are agreed on and half are tossed for: the true B is 0.75.
+    stream = np.random.default_rng(3)
+    pairs, users = np.repeat(np.arange(1000), 8), np.tile(np.arange(80), 100)
+    torn = pairs % 2 == 1
+    first = np.where(torn, stream.random(8000) < 0.5, stream.random(1000)[pairs] < 0.5)
+    later = np.ones(8000) if again == "as before" else stream.random(8000) < 0.5
+    votes = votes_of(users, pairs, first)
+    asked, plain = ceilings(votes, alike=np.where(torn, later, -1).astype(int)), ceilings(votes)
+    assert plain.blind[0] < 0.75 < plain.blind[1]
+    assert asked.blind[0] < 0.75 < asked.blind[1]
+    if again == "as before":
+        assert asked.blind == pytest.approx(plain.blind, abs=0.03)
+
+
+def test_votes_that_fit_no_chances_have_no_interval() -> None:
+    # One for each side of each pair, always.
+    users, pairs = np.arange(60_000) % 400, np.repeat(np.arange(30_000), 2)
+    told = ceilings(votes_of(users, pairs, np.arange(60_000) % 2 == 0))
+    assert (told.n_pairs, told.blind) == (30_000, None)
+    assert told.note == "no interval: the counts fit no chances"

@@ -312,6 +312,17 @@ def test_a_member_that_fails_leaves_the_row_unscored_with_its_name(scorers):
     assert [member.accuracy.n for member in run.summary.members.members] == [72, 71]
 
 
+def test_rows_that_show_nothing_raise_no_alarm(scorers):
+    scorers["s"] = Planted("s", lambda slate, text: unit("s", text), needs_shown=True)
+    write("a", "s", weights=[1, 1])
+    rows = [row if k % 3 else {**row, "profile": []} for k, row in enumerate(rows_of())]
+    runs = [evaluate(data(rows), spec, "profile:1", root=None) for spec in ("s", MIX)]
+    assert [run.summary.unscored_reasons for run in runs] == [
+        {"nothing shown": 24}, {"s: nothing shown": 24},
+    ]  # fmt: skip
+    assert [run.summary.alarms for run in runs] == [(), ()]
+
+
 def test_a_frozen_mix_scores_as_the_one_that_learnt(scorers):
     write("a", "b")
     pairs = data(rows_of())

@@ -89,6 +89,13 @@ def test_forecasts_are_written_before_a_rating_and_held_against_what_came(plante
     assert "forecasts and what came" in str(validity(tmp_path, root=None))
 
 
+def test_a_forecast_is_one_whatever_the_working_folder(planted, tmp_path, monkeypatch):
+    pairs, samples = planted
+    told = forecast(tmp_path, pairs, samples, ks=[2], root=tmp_path)
+    monkeypatch.chdir(tmp_path / "planted")
+    assert forecast(Path(), pairs, samples, ks=[2], root=tmp_path).folder == told.folder
+
+
 def test_a_forecast_is_what_margins_and_scores_give(planted, tmp_path):
     pairs, samples = planted
     (cell,) = forecast(tmp_path / "planted" / "fair", pairs, samples, root=None).summary.cells

@@ -356,6 +356,13 @@ def test_a_forged_noise_switches_nothing_off(tmp_path: Path) -> None:
     assert "scored afresh" in problems(folder, data, afresh(8))[0]
 
 
+def test_a_run_read_by_another_attention_is_scored_afresh_by_it(tiny, tmp_path, data) -> None:
+    how = {"root": tmp_path, "settings": Settings(attention="sdpa")}
+    run = evaluate(load_benchmark("tasting", limit=8), f"likelihood:{tiny.model()}", "none", **how)
+    few = DataOfRuns([load_benchmark("tasting", limit=8)])
+    assert problems(run.folder, few, afresh(4)) == []
+
+
 def test_another_device_has_its_own_choice_of_tokens_at_a_time() -> None:
     identity = {"fingerprints": ["a"], "device": "cuda", "batch_tokens": None, "seed": 0}
     details = {"device": "cuda", "batch_tokens": None, "content": "c"}

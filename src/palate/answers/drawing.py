@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from palate.answers.samples import (
     GuideInput,
-    Messages,
     MissingSamples,
     Policy,
     Sample,
@@ -23,7 +22,7 @@ from palate.engines.language_model import TOO_LONG
 from palate.errors import EndpointError, ModelError, UsageError
 from palate.evaluation import Progress, Work, make_rows
 from palate.prompts import render
-from palate.records import Context, Message, Part, Question
+from palate.records import Context, Message, Messages, Part, Question
 from palate.runs import slug
 from palate.seeding import digest
 from palate.stores import Store

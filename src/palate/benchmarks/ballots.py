@@ -117,10 +117,8 @@ def cells(line: Row | DataError, *columns: str) -> list[str]:
     return [read_identifier(line[column], column) for column in columns]
 
 
-PRISM_REPOSITORY, PRISM_FILES = (
-    "HannahRoseKirk/prism-alignment",
-    ("conversations.jsonl", "survey.jsonl"),
-)
+PRISM_REPOSITORY = "HannahRoseKirk/prism-alignment"
+PRISM_FILES = ("conversations.jsonl", "survey.jsonl")
 PRISM_HISTORY = "conversation_history"
 PRISM_CONVERSATION = ("conversation_id", "user_id")
 PRISM_POSTS, PRISM_TRAITS = ("self_description", "system_string"), ("age", "gender", "education")
@@ -195,10 +193,8 @@ PRISM = Benchmark(
 )
 
 
-COMMUNITY_REPOSITORY, COMMUNITY_FILE = (
-    "facebook/community-alignment-dataset",
-    "community_alignment.csv",
-)
+COMMUNITY_REPOSITORY = "facebook/community-alignment-dataset"
+COMMUNITY_FILE = "community_alignment.csv"
 COMMUNITY_PROMPT, COMMUNITY_PREFERRED = "first_turn_prompt", "first_turn_preferred_response"
 COMMUNITY_NEEDED = (
     "conversation_id",
@@ -244,11 +240,8 @@ def _community_ballot(row: Row) -> Ballot:
             for trait in COMMUNITY_TRAITS
         },
     }
-    return (
-        columns,
-        {column: (_response(row, column), None) for column in COMMUNITY_RESPONSES},
-        chosen,
-    )
+    answers = {column: (_response(row, column), None) for column in COMMUNITY_RESPONSES}
+    return columns, answers, chosen
 
 
 def _response(row: Row, column: str) -> str | None:

@@ -229,11 +229,16 @@ class Dataset:
         """Names of the subsets, in order of appearance."""
         return tuple(dict.fromkeys(row.subset for row in self.rows))
 
+    @cached_property
+    def gathered(self) -> tuple[Question, ...]:
+        """The rows that users are gathered from, in the order of the file, each as it is here."""
+        return tuple({row.id: row for row in (*self.everyone, *self.rows)}.values())
+
     def user_pools(self, seed: int = 0) -> dict[str, UserPool]:
         """Return the users of each subset, gathered once."""
-        gathered, known, pools = (*self.everyone, *self.rows), set(self.subsets), {}
+        known, pools = set(self.subsets), {}
         for name in self.subsets:
-            rows = [row for row in gathered if row.subset == name]
+            rows = [row for row in self.gathered if row.subset == name]
             users = {row.user_id for row in rows}
             # Choices from a file of their own may name no subset of this set: the user decides.
             past = [
@@ -276,9 +281,8 @@ class Dataset:
 
         A row that is one of its user's evaluated pairs (the same question and two responses, in
         whichever order), or was asked with a response of one at hand, is left out and counted.
-        Raises `BenchmarkError` for a row with the id of
-        an evaluated row, and for one that is no pair; `DataError` for a user whose id differs from
-        an evaluated one's in form alone.
+        Raises `BenchmarkError` for a row with the id of an evaluated row, and for one that is no
+        pair; `DataError` for a user whose id differs from an evaluated one's in form alone.
         """
         past = need_pairs((*self.history, *rows), f"{self.name}, past choices")
         past = tuple(pair for pair in past if not pair.tie)

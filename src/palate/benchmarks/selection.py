@@ -23,9 +23,8 @@ def couple_votes(pairs: Dataset, seed: int = 0) -> dict[str, str]:
     """Return each coupled pair's mirror row by id, as many couples of opposite votes as can be.
 
     A seeded maximum matching within each (question, two responses), told by their normal forms
-    (turns before the question included);
-    `mirror_of`, where it is set both ways, wins. Each pair stands in one couple at most. Empty
-    where no users disagree.
+    (turns before the question included); `mirror_of`, where it is set both ways, wins. Each pair
+    stands in one couple at most. Empty where no users disagree.
     """
     mirror_row = {pairs.pairs[i].id: pairs.pairs[j].id for i, j in pairs.couples}
     mirror_row |= {theirs: ours for ours, theirs in mirror_row.items()}
@@ -88,11 +87,11 @@ def agreements(pairs: Dataset, least: int = 3) -> Dataset:
     """Return the rows of pairs on which all users agree, so many or more; there is no couple.
 
     Pairs are told as in `couple_votes`. Who called one a tie does not agree, nor who voted both
-    ways. Raises `BenchmarkError` where there is no such pair.
+    ways; past choices are votes too. Raises `BenchmarkError` where there is no such pair.
     """
     pairs = pairs if pairs.split is not None else pairs.select()
     votes = defaultdict[Hashable, set[tuple[str, str]]](set)
-    for pair in (*pairs.pairs, *pairs.undecided, *pairs.unrated):
+    for pair in (*pairs.pairs, *pairs.undecided, *pairs.unrated, *pairs.history):
         user, *asked = vote_of(pair)
         side = "" if pair.tie else normal_form(pair.chosen)
         votes[pair.subset, *asked].add((user, side))

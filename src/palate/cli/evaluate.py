@@ -39,13 +39,10 @@ from palate.prompts import described
 from palate.records import Settings, Slate, info_of
 from palate.reports import (
     Form,
+    asked_tables,
     context_name,
-    cost_tables,
     grid_tables,
-    group_tables,
-    kind_tables,
     most_common,
-    rating_tables,
     screens,
 )
 from palate.reports.numbers import many
@@ -159,7 +156,7 @@ def _check_margin(reported: Reported, contexts: Sequence[str], agreed: str | Non
     lent = reported.users or reported.pressure or {"borrowed", "pressure"} & {*map(shows, contexts)}
     if reported.margin != MARGIN and not (lent or agreed):
         what = "nothing is shown that could cost; add --users FILE, --pressure or --agreed only"
-        raise UsageError(f"--margin {reported.margin:g}: {what}")
+        err.print(f"--margin {reported.margin:g} is not read: {what}", style="yellow")
 
 
 def _looked(
@@ -198,8 +195,7 @@ def _refuse_nothing(grid: Grid) -> None:
 
 def _show(grid: Grid, reported: Reported, root: Path) -> None:
     first = screens(grid, root, hint=not reported.details)
-    rest = [*kind_tables(grid.kinds), *group_tables(grid.groups), *rating_tables(grid.ratings)]
-    rest += cost_tables(grid.costs)
+    rest = asked_tables(grid)
     if reported.details:
         rest = grid_tables(grid, times=reported.form is Form.TABLE)
     if reported.form is Form.TABLE:

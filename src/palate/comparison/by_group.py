@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from palate import metrics
 from palate.benchmarks import Dataset
 from palate.comparison.paired import figures_of
-from palate.contexts import NOTHING
+from palate.contexts import NOTHING, shows
 from palate.errors import BenchmarkError, ComparisonError, UsageError
 from palate.runs import (
     ReportedEstimate,
@@ -20,7 +20,6 @@ from palate.runs import (
     SubgroupGap,
     SubgroupReport,
     Verdicts,
-    holm_within,
 )
 
 FEW = 10
@@ -39,9 +38,9 @@ def by_group(run: Run, by: str, *, against: Run | None = None) -> SubgroupReport
     Each group has its accuracy with the jackknife by user and question, its pairs and users, and
     its worst tenth of users; the largest gap between two groups of ten users or more is given with
     an interval and p, Holm-corrected over all such gaps. `against`, a run of the same scorer, adds
-    the share of users harmed. Groups are in alphabetical order, months so in order of time; they
-    are those of UTC. Rows that name none are counted. Raises `UsageError` for another `by`,
-    `BenchmarkError` where no row names a group.
+    the share of users harmed. Of lent users there is neither. Groups are in alphabetical order,
+    months so in order of time; they are those of UTC. Rows that name none are counted. Raises
+    `UsageError` for another `by`, `BenchmarkError` where no row names a group.
 
     >>> from palate.comparison import evaluate
     >>> by_group(evaluate("tasting", "longest", "none", root=None), "subset").note
@@ -52,7 +51,8 @@ def by_group(run: Run, by: str, *, against: Run | None = None) -> SubgroupReport
     cell = summary.model_dump(include={"benchmark", "scorer", "context", "oracle"})
     if run.verdicts.mirrored:
         return SubgroupReport(**cell, by=by, note=MIRRORED)
-    verdicts = run.verdicts.by_id()
+    # A lent user's row has the traits of its own user, whom its verdict does not name.
+    lent, verdicts = shows(summary.context) == "borrowed", run.verdicts.by_id()
     codes, names = _labels(verdicts, by)
     if not names:
         raise BenchmarkError(
@@ -65,9 +65,9 @@ def by_group(run: Run, by: str, *, against: Run | None = None) -> SubgroupReport
         by=by,
         groups=groups,
         n_unlabelled=int(np.count_nonzero(codes < 0)),
-        largest_gap=_largest_gap(verdicts, codes, groups),
+        largest_gap=None if lent else _largest_gap(verdicts, codes, groups),
         worst_decile=metrics.worst_decile(verdicts.values, verdicts.user_codes),
-        users_harmed=users_harmed(run, against) if against is not None else None,
+        users_harmed=users_harmed(run, against) if against is not None and not lent else None,
     )
 
 
@@ -144,7 +144,7 @@ def _largest_gap(
         gaps.append((a, b, metrics.group_gap(values[rows], codes[rows] == a, clusters.take(rows))))
     if not (gaps := [each for each in gaps if each[2].value is not None]):
         return None
-    corrected = holm_within([""] * len(gaps), [estimate.p for _, _, estimate in gaps])
+    corrected = metrics.holm([estimate.p for _, _, estimate in gaps])
     tested = sum(p is not None for p in corrected)
     # Of equal gaps the first by name.
     best = max(range(len(gaps)), key=lambda k: (abs(gaps[k][2].value or 0.0), -k))

@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 
 from palate.benchmarks import Dataset, need_pairs
 from palate.comparison.gains import IdentityParts, gains_of, identity_parts
-from palate.contexts import need_same, refuse_other_draws, same_of, with_controls
+from palate.contexts import need_same, refuse_other_draws, same_of, shows, with_controls
 from palate.engines import RequestFile
 from palate.errors import EndpointError, UsageError
 from palate.evaluation import (
@@ -158,7 +158,9 @@ def plan_grid(
                 wanted = [*map(work.context, specs)]
             cells += [_cell(pairs, text, scorer, c, rate_undecided) for c in wanted]
     if kinds and not any(same_of(text) for it in cells for text in (it.scorer, it.context)):
-        raise UsageError(f"--kinds {kinds}: nothing shows a user or has states; add -c profile:5")
+        lent = any(shows(cell.context) == "borrowed" for cell in cells)
+        what = "nothing shows a user or has states; add -c profile:5"
+        raise UsageError(f"--kinds {kinds}: {'lent users have no strangers' if lent else what}")
     if cells and all(cell.not_applicable for cell in cells):
         what = "has no meaning where nothing is shown; add -c profile:5"
         raise UsageError(f"{cells[0].scorer} {what}")

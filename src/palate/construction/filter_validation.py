@@ -214,7 +214,7 @@ def _probed(pairs: Dataset, sources: list[str], work: Work) -> FloatArray:
     # Where a text is too long for a model, its vector tells nothing.
     sides[np.broadcast_to(np.isnan(sides).any(axis=1, keepdims=True), sides.shape)] = 0
     users, _ = id_codes([pair.user_id for pair in rows])
-    questions, _ = id_codes([pair.key for pair in rows])
+    questions, _ = id_codes([pair.normal_key for pair in rows])
     return probe(sides, users, questions, work.settings.seed)
 
 
@@ -222,11 +222,13 @@ def ceilings_of(pairs: Dataset) -> Ceilings:
     """Return what the votes tell of the best accuracy without the user, and with."""
     if pairs.mirrored:
         return Ceilings.of_couples(len(pairs.couples))
-    fields = ("user_id", "key", "chosen", "rejected", "alike")
+    if pairs.agreed:
+        return Ceilings(0, 0, 0, note="no ceilings: the pairs were chosen by their votes")
+    fields = ("user_id", "normal_key", "chosen", "rejected", "alike")
     users, questions, *texts, alike = ([getattr(pair, of) for pair in pairs.pairs] for of in fields)
     again = np.array([-1 if value is None else value for value in alike], np.int8)
-    votes = Clusters.of(users, questions=questions, texts=tuple(texts))
-    return ceilings(votes, alike=again)
+    forms = tuple([normal_form(text) for text in side] for side in texts)
+    return ceilings(Clusters.of(users, questions=questions, texts=forms), alike=again)
 
 
 def standings_of(grid: Grid) -> tuple[Standing, ...]:

@@ -10,7 +10,7 @@ from typing import NamedTuple, cast
 
 from palate.answers import Sample
 from palate.answers.drawing import NotDrawn, draw_prompts, refuse_outages
-from palate.answers.samples import Messages, Policy
+from palate.answers.samples import Policy
 from palate.construction.rows import Dropped
 from palate.construction.text_checks import format_fault
 from palate.engines import EndpointLanguageModel
@@ -25,7 +25,7 @@ from palate.prompts import (
     writer_prompt,
 )
 from palate.quality.coverage import sentences
-from palate.records import Part, Question, RubricAspect, normal_form
+from palate.records import Messages, Part, Question, RubricAspect, normal_form
 from palate.seeding import unit
 from palate.stores import Store
 from palate.words import count_words

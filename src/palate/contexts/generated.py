@@ -29,7 +29,7 @@ from palate.records import (
     Context,
     ContextInput,
     Gold,
-    Message,
+    Messages,
     Part,
     PartKind,
     QuestionView,
@@ -45,7 +45,6 @@ from palate.stores import Store
 from palate.words import count_words
 
 LOG = logging.getLogger("palate")
-Messages = tuple[Message, ...]
 Parts = tuple[Part, ...]
 Prompt = Callable[[str, Parts], Messages]
 MAX_TOKENS = 128

@@ -148,7 +148,7 @@ class ContextRows(Lazy[ContextRow]):
     @property
     def later_posts(self) -> int:
         """How many posts a context that shows posts is not given, for they are of a later day."""
-        if "posts" not in getattr(self.context, "needs", ()):
+        if self._lend is not None or "posts" not in getattr(self.context, "needs", ()):
             return 0
         return sum(len(row.profile) - len(earlier_posts(row)) for row in self.questions)
 

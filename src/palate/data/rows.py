@@ -85,8 +85,7 @@ def read_question(
         made = isinstance(row.get("id"), MadeId)
         have = ", ".join(sorted(str(name) for name in row if not made or name != "id")) or "none"
         raise DataError(f"missing; the row has {have} (see --map)", field=missing[0])
-    identifier = _identifier(row, "id")
-    assert identifier is not None
+    identifier = read_identifier(row["id"])
     user = _identifier(row, "user_id")
     if user is not None and is_nobody(user):
         raise DataError(

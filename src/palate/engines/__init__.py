@@ -38,9 +38,7 @@ from palate.engines.language_model import (
     Ids,
     LanguageModel,
     LocalLanguageModel,
-    Messages,
     Sampling,
-    is_conversation,
 )
 from palate.engines.local_decoding import (
     Continuation,

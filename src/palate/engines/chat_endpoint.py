@@ -24,11 +24,11 @@ from palate.engines.http_requests import (
     HttpSettings,
     body_of,
 )
-from palate.engines.language_model import Ids, LanguageModel, Messages, Replies, Sampling
+from palate.engines.language_model import Ids, LanguageModel, Replies, Sampling
 from palate.engines.reader import Reader
 from palate.errors import EndpointError, UsageError
 from palate.models import import_torch
-from palate.records import Message
+from palate.records import Message, Messages
 from palate.seeding import digest
 
 LONG_REPLY = 128

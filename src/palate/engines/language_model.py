@@ -16,13 +16,12 @@ from palate.engines.local_threads import map_ordered
 from palate.engines.reader import Reader
 from palate.errors import UsageError
 from palate.marks import prompt_end
-from palate.records import Message
+from palate.records import Message, Messages
 from palate.seeding import digest
 
 if TYPE_CHECKING:
     import torch
 
-Messages = tuple[Message, ...]
 Ids = tuple[int, ...]
 Prompts = Sequence[Messages | Ids]
 """Conversations, or in this process their token ids."""

@@ -116,7 +116,7 @@ def onednn_is_faster() -> bool:
     MKL uses AVX-512 on Intel's processors alone.
     """
     torch, limited = import_torch(), {"ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"} & os.environ.keys()
-    if limited or torch.backends.cpu.get_cpu_capability() != "AVX512" or made_by_intel():
+    if limited or torch.backends.cpu.get_cpu_capability() != "AVX512" or not made_by_amd():
         return False
     left, right = (torch.linspace(-1, 1, 4 * n).view(n, 4) for n in (LEAST_ROWS, 3))
     try:
@@ -126,11 +126,11 @@ def onednn_is_faster() -> bool:
     return bool(torch.allclose(product, left @ right.T, atol=1e-5))
 
 
-def made_by_intel() -> bool:
-    """Tell whether a processor is Intel's, or does not say whose it is."""
+def made_by_amd() -> bool:
+    """Tell whether the processor says that it is AMD's."""
     file = Path("/proc/cpuinfo")
     name = file.read_text(encoding="utf-8") if file.is_file() else platform.processor()
-    return "AuthenticAMD" not in name
+    return "AuthenticAMD" in name
 
 
 def multiply_by_onednn(model: torch.nn.Module) -> None:

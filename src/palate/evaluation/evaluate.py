@@ -100,7 +100,7 @@ def run_or_shard(
         run = Run(summary, verdicts, folder, outages=outages, again=again, undecided=undecided)
         if folder is not None:
             run.save()
-    return replace(run, seconds=time.monotonic() - started)
+    return replace(run, of_agreed=bool(pairs.agreed), seconds=time.monotonic() - started)
 
 
 def _on_top(progress: Progress | None, before: int) -> Progress:
@@ -156,7 +156,7 @@ def _alarms(
     """Look at all rows of a cell before they are believed."""
     codes, margins, longer = verdicts.by_text
     void, scored = (NO_STRANGER, "nothing shown"), summary.n_pairs - summary.unscored
-    lost = {reason: n for reason, n in summary.unscored_reasons.items() if reason not in void}
+    lost = {why: n for why, n in summary.unscored_reasons.items() if not why.endswith(void)}
     n, reason = sum(lost.values()), max(lost, key=lost.__getitem__, default=None)
     yield from alarms.of_share("unscored", n, n + scored, alarms.UNSCORED, reason=reason)
     position = summary.position_consistency or {"first_twice": 0, "second_twice": 0, "n": 0}

@@ -124,11 +124,11 @@ def user_keys_fn(scorer: Scorer | Judge, info: ScorerInfo, pairs: Dataset, seed:
             f"{type(scorer).__name__} has state={state!r} and does not say whose states it "
             "knows; give it `known`, `wants_choices` and `adapted`"
         )
-    mirror_users = mirror_users_of((*pairs.everyone, *pairs.rows))
+    mirror_users = mirror_users_of(pairs.gathered)
     votes, known = info.votes, scorer.known
     same = getattr(scorer, "same", "")
     need_same(pairs, same)
-    users = UserPool.of((*pairs.everyone, *pairs.rows, *pairs.history) if same else ()).users
+    users = UserPool.of((*pairs.gathered, *pairs.history) if same else ()).users
     kinds = {user_key(name): kind for name, kind in kinds_of(users, same).items()}
 
     def third(question: Question, draw: int) -> UserKeys:

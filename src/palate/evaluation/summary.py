@@ -21,6 +21,7 @@ from palate.records import (
     Scores,
     Verdict,
     margin_of,
+    normal_form,
 )
 from palate.runs import (
     MemberReport,
@@ -87,8 +88,11 @@ def row_of(
     return VerdictRow(
         **{name: getattr(pair, name) for name in COPIED},
         content_hash=pair.content,
-        question_hash=VerdictRow.hash_of(pair.key),
-        response_hashes=(VerdictRow.hash_of(pair.chosen), VerdictRow.hash_of(pair.rejected)),
+        question_hash=VerdictRow.hash_of(pair.normal_key),
+        response_hashes=(
+            VerdictRow.hash_of(normal_form(pair.chosen)),
+            VerdictRow.hash_of(normal_form(pair.rejected)),
+        ),
         user=job.rows.user_of(first),
         mirror_of=job.pairs.pairs[mirror].id if mirror >= 0 else None,
         chosen_first=position == 0,

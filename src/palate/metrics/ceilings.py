@@ -91,16 +91,17 @@ def ceilings(
     >>> of_all.n_pairs, [round(end, 2) for end in of_all.blind], of_all.personal
     (300, [0.65, 0.84], None)
     """
+    n_rows = len(votes)
     if alike is not None and (alike >= 0).any():
         # A later choice stands behind the rows as a vote; accuracy counts the first alone.
         again = np.flatnonzero(alike >= 0)
-        changed = np.append(np.zeros(len(votes)), alike[again] == 0) > 0
-        votes = votes.take(np.append(np.arange(len(votes)), again))
+        changed = np.append(np.zeros(n_rows), alike[again] == 0) > 0
+        votes = votes.take(np.append(np.arange(n_rows), again))
         sides = votes.texts or ()
         texts = tuple(np.where(changed, b, a) for a, b in zip(sides, sides[::-1], strict=True))
         votes = replace(votes, texts=texts)
         right = None if right is None else np.append(right, np.full(again.size, np.nan))
-    cells, moments = _moments(votes, right)
+    cells, moments = _moments(votes, right, n_rows)
     shared = cells.voters > 1
     counts = np.unique(cells.pairs[shared]).size, int(cells.n[shared].sum())
     bare = Ceilings(*counts, int((cells.n > 1).sum()))
@@ -118,12 +119,14 @@ def ceilings(
             few = f"{users:.1f} effective users, and {LEAST_USERS} or more"
         return replace(bare, note=f"no interval: {few} are needed")
 
-    def laws_of(some: Sequence[_Moment]) -> tuple[_Laws, float]:
+    def laws_of(some: Sequence[_Moment]) -> tuple[_Laws, float] | None:
         region = _region(some, cells.clusters, weights, users)
         boxes = ((_Laws(some, region * wider), wider) for wider in WIDER)
-        return next(fit for fit in boxes if None not in fit[0].ends("unit"))
+        return next((fit for fit in boxes if None not in fit[0].ends("unit")), None)
 
-    laws, wider = laws_of(votes_alone)
+    if (fitted := laws_of(votes_alone)) is None:
+        return replace(bare, note="no interval: the counts fit no chances")
+    laws, wider = fitted
     strange = f"the counts fit no chances within their region, so it is {wider:g} times as wide"
     ends: dict[str, Any] = {"note": strange if wider > 1 else None}
     for name in laws.figures.keys() & {"blind", "personal", "taste"}:
@@ -131,8 +134,8 @@ def ceilings(
         ends[name] = max(low or 0.0, 0.0), high
     if len(moments) > len(votes_alone):
         ends["accuracy"] = float(moments[-1].weights @ moments[-1].values)
-        if "taste" in laws.figures:
-            ends["captured"] = laws_of(moments)[0].ends("gained", per="taste")
+        if "taste" in laws.figures and (of_all := laws_of(moments)):
+            ends["captured"] = of_all[0].ends("gained", per="taste")
     return replace(bare, **ends)
 
 
@@ -170,19 +173,25 @@ class _Moment(NamedTuple):
     """They sum to 1."""
 
 
-def _moments(votes: Clusters, right: FloatArray | None) -> tuple[_Cells, list[_Moment]]:
-    """Return cells, and the moments that they tell: by class, of repeats, of a scorer."""
+def _moments(
+    votes: Clusters, right: FloatArray | None, n_rows: int
+) -> tuple[_Cells, list[_Moment]]:
+    """Return cells, and the moments that they tell: by class, of repeats, of a scorer.
+
+    A pair weighs as many as it has of the first `n_rows`; those behind are later choices on them.
+    """
     if votes.questions is None or not votes.texts or votes.couples:
         raise ValueError("ceilings are of rows of one user each, with questions and texts")
     first, second = compact(*votes.texts)
     both = pairs_of(np.minimum(first, second), np.maximum(first, second))
     pairs = pairs_of(votes.questions, both)
     codes = pairs_of(pairs, votes.user)
-    _, at, n = np.unique(codes, return_index=True, return_counts=True)
-    pairs, means = pairs[at], sums(codes, np.where(first < second, 1.0, -1.0), n.size) / n
+    _, cell_rows, n = np.unique(codes, return_index=True, return_counts=True)
+    means = sums(codes, np.where(first < second, 1.0, -1.0), n.size) / n
+    of_rows, pairs = pairs[:n_rows], pairs[cell_rows]
     voters = np.bincount(pairs)[pairs]
-    even = sums(pairs, n.astype(float), n.size)[pairs] / voters
-    cells = _Cells(pairs, voters, n, means, even, votes.take(at))
+    even = np.bincount(of_rows, minlength=n.size)[pairs] / voters
+    cells = _Cells(pairs, voters, n, means, even, votes.take(cell_rows))
     moments: list[_Moment] = []
 
     def add(

@@ -186,21 +186,22 @@ def quantization(folder: Path) -> str:
     try:
         written = json.loads((folder / "config.json").read_text(encoding="utf-8"))
         inner = written.get("text_config") or {}
-        how = written.get("quantization_config") or inner.get("quantization_config") or {}
+        how = written.get("quantization_config", inner.get("quantization_config"))
+        if how is None:
+            return ""
         flags = [bits for bits in (4, 8) if how.get(f"load_in_{bits}bit")]
     except (OSError, ValueError, AttributeError):  # which whoever loads the model says
         return ""
-    if not how:
-        return ""
     method = how.get("quant_method") or ("bitsandbytes" if flags else "a method without a name")
-    bits = (*flags, how.get("bits"))[0]
-    return f"{method} {bits}-bit" if bits else str(method)
+    method, bits = re.sub("_([48])bit$", r" \1-bit", str(method)), (*flags, how.get("bits"))[0]
+    return f"{method} {bits}-bit" if bits and "-bit" not in method else method
 
 
 def check_quantization(kind: str, name: object) -> None:
     """Raise `ModelError` for weights that transformers does not read as they are quantised."""
     auto: Any = importlib.import_module("transformers.quantizers.auto")
-    if kind.partition(" ")[0] not in {"bitsandbytes", *auto.AUTO_QUANTIZATION_CONFIG_MAPPING}:
+    method, _, bits = kind.partition(" ")
+    if not {method, f"{method}_{bits.replace('-', '')}"} & {*auto.AUTO_QUANTIZATION_CONFIG_MAPPING}:
         raise ModelError(f"{name}: transformers reads no weights of {kind}; {ELSEWHERE}")
     if kind == "bitsandbytes 8-bit":
         why = "what a token gets depends on the tokens read beside it"

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from palate.errors import ELSEWHERE, LoadError, ModelError, UsageError, first_line, needing
+from palate.words import shortened
 
 DTYPES = ("float32", "bfloat16", "float16")
 TOKENS = 4096
@@ -93,11 +94,12 @@ def choose_device(device: str | None) -> str:
             limit = "a model is read on one device; where it does not fit"
             raise ModelError(f"--device {device}: {limit}, {ELSEWHERE}")
         try:
-            torch.empty(0, device=device)
-        except (RuntimeError, AssertionError) as error:
-            reason = str(error).splitlines()[0]
+            with warnings.catch_warnings(action="ignore"):
+                torch.empty(1, device=device).tolist()  # meta holds no numbers
+        except (RuntimeError, AssertionError, ImportError) as error:
+            reason = shortened(first_line(error), 80)
             raise ModelError(f"--device {device}: not available here ({reason})") from error
-        return device
+        return "cpu" if torch.device(device).type == "cpu" else device  # such as cpu:0
     if torch.accelerator.is_available():
         return str(torch.accelerator.current_accelerator())
     return "cpu"

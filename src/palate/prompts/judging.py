@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from typing import Literal
 
 from palate.marks import OpenThought, after_thought
-from palate.prompts.rendering import Messages, as_text, user_message
+from palate.prompts.rendering import as_text, user_message
 from palate.prompts.wording import WORDS, Wording, question_slots
-from palate.records import RubricAspect, Slate
+from palate.records import Messages, RubricAspect, Slate
 
 Form = Literal["text", "letter"]
 Letter = Literal["A", "B", "tie"]

@@ -16,11 +16,10 @@ from typing import TypeVar
 from jinja2 import StrictUndefined, Template
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from palate.records import Message, Part, Slate
+from palate.records import Message, Messages, Part, Slate
 from palate.records.arguments import grouped
 from palate.seeding import digest
 
-Messages = tuple[Message, ...]
 T = TypeVar("T")
 HEADINGS = {
     "post": "What the person who asks wrote earlier:",

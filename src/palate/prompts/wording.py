@@ -14,7 +14,6 @@ from jinja2 import TemplateError, TemplateSyntaxError, meta
 
 from palate.errors import UsageError, first_line
 from palate.prompts.rendering import (
-    Messages,
     about,
     compiled,
     prompt_hash,
@@ -22,7 +21,7 @@ from palate.prompts.rendering import (
     sandbox,
     source_of,
 )
-from palate.records import Message, Part, PartKind
+from palate.records import Message, Messages, Part, PartKind
 from palate.specs import SpecFile
 
 KINDS = [kind for kind in get_args(PartKind) if kind != "turn"]

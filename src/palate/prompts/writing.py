@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
 
 from palate.prompts.judging import Unreadable, without_thought
-from palate.prompts.rendering import Messages, about, as_text, quoted, render_text, user_message
+from palate.prompts.rendering import about, as_text, quoted, render_text, user_message
 from palate.prompts.wording import WORDS, Wording, question_slots
-from palate.records import Choice, Part
+from palate.records import Choice, Messages, Part
 from palate.words import ENDS
 
 ITEM = re.compile(

@@ -7,7 +7,6 @@ from contextlib import AbstractContextManager
 
 from palate.contexts import Writer, build_writer, one_spelling
 from palate.engines import Reply, reply_limit
-from palate.engines.language_model import Messages
 from palate.errors import SpecError
 from palate.prompts import (
     Unreadable,
@@ -19,7 +18,7 @@ from palate.prompts import (
     titles_prompt,
 )
 from palate.quality.measure import QualityMetricBase, QualityScore, QuestionResponse, rows_of
-from palate.records import Lazy, Settings
+from palate.records import Lazy, Messages, Settings
 from palate.scorers.judges import MAX_TOKENS, ModelAnswers
 from palate.seeding import digest
 from palate.session import Session

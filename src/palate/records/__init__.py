@@ -30,6 +30,7 @@ from palate.records.questions import (
     Choice,
     Gold,
     Message,
+    Messages,
     Post,
     PreferencePair,
     Question,

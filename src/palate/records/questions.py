@@ -39,6 +39,9 @@ class Message(Record):
     content: str
 
 
+Messages = tuple[Message, ...]
+
+
 class Post(Record):
     """One thing a user wrote."""
 

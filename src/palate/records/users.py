@@ -124,8 +124,8 @@ class UserPool:
 
         Uniform over the users of the pool that have some, except the row's own user and, in a
         mirrored couple, its mirror user; with `same` over those of the own user's kind, if any.
-        None where there are not so many third users. Raises
-        `UsageError` where no pool was given, as for a user given in a call.
+        None where there are not so many third users. Raises `UsageError` where no pool was given,
+        as for a user given in a call.
 
         >>> posts = {name: (Post(id="1", text=f"{name} wrote"),) for name in ("ann", "bob")}
         >>> pool = UserPool({name: User(id=name, posts=own) for name, own in posts.items()})

@@ -1,7 +1,7 @@
 """Runs and comparisons as tables."""
 
 from palate.html import printable
-from palate.reports.grid import comparison_tables, grid_tables
+from palate.reports.grid import asked_tables, comparison_tables, grid_tables
 from palate.reports.names import context_name
 from palate.reports.numbers import most_common, seconds
 from palate.reports.screen import screens

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from palate.construction import AuditSummary
+from palate.contexts import shows
 from palate.metrics import Ceilings
 from palate.metrics.ceilings import OpenEnds
 from palate.reports.contents import BenchmarkRuns
@@ -13,6 +14,7 @@ from palate.reports.numbers import NONE, Number, plain
 from palate.reports.parts import Picture
 from palate.reports.plots import ceiling_lines
 from palate.reports.table import WIDTH, Table
+from palate.runs import Run
 
 MIRRORED = "B is ½ by design, as a couple's users chose oppositely; P needs repeats beyond couples."
 UNSHARED = (
@@ -68,6 +70,9 @@ def audited_ceilings(summary: AuditSummary) -> Table:
 
 def _notes(best: Ceilings) -> Iterator[str]:
     # What the ceilings are of, and what is needed where votes do not tell them.
+    if best.note and not (best.n_pairs or best.n_repeats):
+        yield f"{best.note}."
+        return
     if best.blind == (0.5, 0.5):
         yield MIRRORED
     elif best.n_pairs:
@@ -83,19 +88,30 @@ def _notes(best: Ceilings) -> Iterator[str]:
         yield f"{best.note}."
 
 
-def blind_ceiling(best: Ceilings) -> Iterator[str]:
-    """Yield how far accuracy could get without the user, where votes tell it."""
-    if best.blind and best.blind[0] < best.blind[1]:
+def blind_ceiling(runs: Sequence[Run]) -> Iterator[str]:
+    """Yield how far accuracy could get without the user, where the votes of their rows tell it."""
+    best = ceilings_of(runs)
+    if best is not None and best.blind:
         yield (
             f"Without the user, the best accuracy lies within {ends(best.blind)} (95 %; "
-            f"{best.n_pairs:,} pairs with votes of two users or more)."
+            f"{best.n_pairs:,} pairs with votes of two users or more"
+            f"{(best.note and f'; {best.note}') or ''})."
         )
+
+
+def ceilings_of(runs: Sequence[Run]) -> Ceilings | None:
+    """Return those of the rows of some runs; None of mirrored couples and of chosen votes.
+
+    A run of borrowed users is passed over, since its rows name others than who voted.
+    """
+    run = next((run for run in runs if shows(run.summary.context) != "borrowed"), None)
+    return None if run is None or run.agreed or run.verdicts.mirrored else run.verdicts.ceilings
 
 
 def ceiling_bar(benchmark: BenchmarkRuns, names: Names, number: int) -> Iterator[Picture]:
     """Yield a bar from ½ over B to P, with each scorer on it, where votes tell B."""
-    best = benchmark.runs[0].verdicts.ceilings
-    if best.blind is None or benchmark.mirrored or benchmark.runs[0].agreed:
+    best = ceilings_of(benchmark.runs)
+    if best is None or best.blind is None:
         return
     reached = [finding.run.verdicts.ceilings for finding in benchmark.findings]
     every = zip(names.findings(benchmark.findings), reached, strict=True)

@@ -36,13 +36,13 @@ def run_tables(run: Run) -> list[Table]:
 
 def grid_tables(grid: Grid, *, times: bool = True) -> list[Table]:
     """Return every figure: a table per benchmark, one by subset, by group, and of ratings."""
-    return [
-        *detail_tables(grid, times=times),
-        *kind_tables(grid.kinds),
-        *group_tables(grid.groups),
-        *rating_tables(grid.ratings),
-        *cost_tables(grid.costs),
-    ]
+    return [*detail_tables(grid, times=times), *asked_tables(grid)]
+
+
+def asked_tables(grid: Grid) -> list[Table]:
+    """Return what options asked for beside the grid: kinds, groups, ratings and costs."""
+    tables = [*kind_tables(grid.kinds), *group_tables(grid.groups)]
+    return [*tables, *rating_tables(grid.ratings), *cost_tables(grid.costs)]
 
 
 def detail_tables(grid: Grid, *, times: bool = True) -> list[Table]:

@@ -68,8 +68,8 @@ def report(
     that is harmless where users are shown to rows that name nobody.
 
     Raises:
-        UsageError: for an output that is not palate's, a margin that is outside (0, ½) or of no
-            use here, and without matplotlib.
+        UsageError: for an output that is not palate's, a margin outside (0, ½), and without
+            matplotlib.
         RunError: where there is no finished result.
         DataError: for data of other rows.
     """
@@ -326,8 +326,6 @@ def _of_each(name: str, title: str, make: PartsOfBenchmark, lead: str = "") -> M
 def _costs(contents: Contents) -> Section:
     costs = [costs_of(each.runs, margin=contents.margin) for each in contents.benchmarks]
     tables = [contents.names.table(table) for each in costs for table in cost_tables(each)]
-    if contents.margin != MARGIN and not tables:
-        raise UsageError(f"--margin {contents.margin:g}: no run here shows what a user costs")
     return Section("costs", "What it costs", tables)
 
 

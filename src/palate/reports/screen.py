@@ -61,7 +61,7 @@ class Screen:
         lines = next(fit, None) or folded(self._plain(), self.rows, self._lead, width)
         texts = [self.title], self.closing, self.notes
         title, *rest = ([line for text in some for line in wrapped(text, width)] for some in texts)
-        blocks = title, [line.rstrip() for line in lines], *rest
+        blocks = title, [line.rstrip() for line in lines if self.rows], *rest
         return "\n\n".join("\n".join(block) for block in blocks if block)
 
     @property
@@ -153,7 +153,7 @@ def _screen(
         *_notes(here, names),
         *legend({spec: name for spec, name in names.items() if spec in shown}),
         *legend({spec: name for spec, name in contexts.items() if name != context_name(spec)}),
-        *(() if first.agreed else blind_ceiling(first.verdicts.ceilings)),
+        *blind_ceiling(here),
         *[step] * bool(step),
     ]
     title, closing = _title(first), [text for text in sentences if text]
@@ -271,7 +271,7 @@ COUNTS = {
 
 def _left_out(summaries: Iterable[Summary], names: Mapping[str, str]) -> Iterator[str]:
     # One line per context: what was left out, how often, of which scorers.
-    for context, some in grouped(summaries, lambda s: context_name(s.context)).items():
+    for context, some in grouped(summaries, lambda s: s.context).items():
         counts = {
             (what, names[summary.scorer]): n for summary in some for what, n in _counts(summary)
         }
@@ -281,7 +281,7 @@ def _left_out(summaries: Iterable[Summary], names: Mapping[str, str]) -> Iterato
             for what, places in grouped(counts, lambda place: place[0]).items()
         )
         if listed:
-            yield f"{context}: {listed}."
+            yield f"{context_name(context)}: {listed}."
 
 
 def _counts(summary: Summary) -> Iterator[tuple[str, int]]:

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from palate.comparison import IdentityParts
+from palate.contexts import shows
 from palate.records.arguments import grouped
-from palate.reports.names import ShortNames, context_name, legend, short_names
+from palate.reports.names import ShortNames, context_name, fitting, legend, short_names
 from palate.reports.numbers import (
     NONE,
     count,
@@ -21,26 +22,32 @@ from palate.reports.numbers import (
 from palate.reports.table import Table, breaks_between
 from palate.runs import Cost, RatingReport, SubgroupGap, SubgroupReport
 
-MOST_USERS = 50
-"""A screen lists so many."""
+MOST_USERS, LONGEST_CONTEXT = 50, 60
+"""A screen lists so many users, and names contexts so long."""
 KINDS = "individual: own − a stranger of the kind. kind: that stranger − any. Rows have all three."
 
 
 def group_tables(views: Sequence[SubgroupReport]) -> list[Table]:
     """Return, per benchmark and grouping, accuracy by group, and gaps and losers by run."""
     tables = []
-    for (benchmark, by), mine in grouped(views, lambda view: (view.benchmark, view.by)).items():
+    for (benchmark, by, lent), mine in grouped(views, _lent).items():
         told = next((view.note for view in mine if view.note), None)
         if told is not None:
             tables.append(Table(f"{benchmark}: by {by}", notes=[f"{told}."]))
         elif by == "user":
-            tables.append(_by_user(benchmark, mine))
+            tables.append(_by_user(benchmark, mine, lent))
         else:
             tables += [_by_group(benchmark, by, mine), _by_run(benchmark, by, mine)]
     return tables
 
 
-def _by_user(benchmark: str, views: Sequence[SubgroupReport]) -> Table:
+def _lent(view: SubgroupReport) -> tuple[str, str, str]:
+    # Lent users may have the names of the rows' own.
+    lent = view.by == "user" and shows(view.context) == "borrowed"
+    return view.benchmark, view.by, view.context if lent else ""
+
+
+def _by_user(benchmark: str, views: Sequence[SubgroupReport], lent: str) -> Table:
     short = short_names(view.scorer for view in views)
     shown = [{group.name: group for group in view.groups} for view in views]
     sizes = {name: group.n_pairs for groups in shown for name, group in groups.items()}
@@ -55,7 +62,7 @@ def _by_user(benchmark: str, views: Sequence[SubgroupReport]) -> Table:
         more = len(users) - MOST_USERS
         notes.append(f"{more:,} more users: --format json has every user.")
     columns = ["user", "pairs", *(", ".join(short.cells(view)) for view in views)]
-    title = f"{benchmark}: accuracy by user, {len(users):,} users"
+    title = f"{benchmark}: accuracy by user{' lent' if lent else ''}, {len(users):,} users"
     return Table(title, columns, rows, [*notes, *legend(short)])
 
 
@@ -248,11 +255,17 @@ COST_WORDS = (
 
 def cost_tables(costs: Sequence[Cost]) -> list[Table]:
     """Return a table per benchmark and context."""
-    some = grouped(costs, lambda cost: (cost.benchmark, context_name(cost.context)))
-    return [_cost_table(f"{name}: what {shown} costs", of) for (name, shown), of in some.items()]
+    some = grouped(costs, lambda cost: (cost.benchmark, cost.context))
+    shown = fitting({context: context_name(context) for _, context in some}, LONGEST_CONTEXT)
+    tables = []
+    for (benchmark, context), of in some.items():
+        differs = shown[context] != context_name(context)
+        notes = legend({context: shown[context]}) if differs else []
+        tables.append(_cost_table(f"{benchmark}: what {shown[context]} costs", of, notes))
+    return tables
 
 
-def _cost_table(title: str, costs: Sequence[Cost]) -> Table:
+def _cost_table(title: str, costs: Sequence[Cost], more: Sequence[str]) -> Table:
     short, notes = short_names(cost.scorer for cost in costs), [COST_WORDS.format(costs[0].margin)]
     columns: dict[str, Callable[[Cost], str]] = {
         "scorer": lambda cost: short[cost.scorer],
@@ -267,4 +280,4 @@ def _cost_table(title: str, costs: Sequence[Cost]) -> Table:
         columns["follows [95 %]"] = lambda cost: figure(cost.follows)
         notes.append("follows: of rows right when shown nothing, the share wrong now, ties half.")
     notes += without_interval((short[cost.scorer], cost.tax.note) for cost in costs)
-    return Table.of(title, costs, columns, [*notes, *legend(short)])
+    return Table.of(title, costs, columns, [*notes, *legend(short), *more])

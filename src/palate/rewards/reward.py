@@ -391,7 +391,7 @@ class Reward:
         """The data's users, of all subsets, among whom a stranger of a user in a call is drawn."""
         if self.data is None:
             return None
-        gathered = (*self.data.everyone, *self.data.rows)
+        gathered = self.data.gathered
         users = {row.user_id for row in gathered}
         past = [choice for choice in self.data.history if choice.user_id in users]
         return UserPool.of(gathered, self.seed, past)

@@ -79,8 +79,10 @@ class Manifest(Record):
     def built_with(self) -> dict[str, Any]:
         """What of the settings its scorer was built with, as far as numbers depend on it."""
         named = {name: self.identity[name] for name in ("seed", "dtype", "batch_tokens")}
-        compiled = '"compile":"inductor"' in canonical_json(self.details)
-        return {**named, "compile": "on" if compiled else "off"}
+        details = canonical_json(self.details)
+        attention = re.search(r'"attention":"(?!tree")(\w+)"', details)
+        compiled = "on" if '"compile":"inductor"' in details else "off"
+        return {**named, "compile": compiled, "attention": attention and attention[1]}
 
     def folder(self, root: Path) -> Path:
         """Return where the result lies under a root.

@@ -141,6 +141,13 @@ class Result(Tabular):
         """SHA-256 of its `summary.json`: how a manifest names it among the inputs."""
         return sha256(f"{self.to_json()}\n".encode()).hexdigest()
 
+    @property
+    def input_name(self) -> str:
+        """What a manifest calls it among the inputs: its folder's end, or its content in memory."""
+        if self.folder is None:
+            return f"{self.kind} {self.content_hash[:8]}"
+        return "/".join(self.folder.resolve().parts[-3:])
+
     def save(self) -> None:
         """Write rows and summary into the result's folder, each whole or not at all."""
         if self.folder is None:

@@ -266,7 +266,7 @@ class SubgroupReport(Record):
     context: str
     oracle: bool = False
     by: str
-    """`subset`, `category`, `month` or `trait:NAME`."""
+    """`subset`, `category`, `month`, `user` or `trait:NAME`."""
     groups: tuple[SubgroupEstimate, ...] = ()
     """By name."""
     n_unlabelled: int = 0
@@ -369,7 +369,7 @@ def with_holm(
     into: str = "p_holm",
 ) -> list[R]:
     """Return records with their corrected p; without `families` all are of one."""
-    corrected = holm_within([""] * len(p) if families is None else families, p)
+    corrected = holm(p) if families is None else holm_within(families, p)
     return [
         record.model_copy(update={into: value})
         for record, value in zip(records, corrected, strict=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 from palate.engines import FIELD_OPTIONS, LanguageModel, Reader, Reply, canonical
 from palate.engines.endpoint_fields import reply_limit, schema_of
-from palate.engines.language_model import Ids, Messages, is_conversation
+from palate.engines.language_model import Ids, is_conversation
 from palate.errors import SpecError
 from palate.prompts import (
     Form,
@@ -28,6 +28,7 @@ from palate.records import (
     Encoded,
     Judgement,
     Lazy,
+    Messages,
     Prepared,
     ScorerInfo,
     Scores,

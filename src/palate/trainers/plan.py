@@ -18,7 +18,7 @@ from palate.errors import RunError, UsageError
 from palate.learning import Lora
 from palate.models import ModelFolder
 from palate.quality import QualityMetric
-from palate.records import Context, Message, Progress, Settings, components_of, info_of
+from palate.records import Context, Messages, Progress, Settings, components_of, info_of
 from palate.rewards import Reward, RewardValue, Scale, row_requests
 from palate.runs import Manifest
 from palate.specs import Reference, Spec
@@ -39,7 +39,6 @@ NO_STRANGER = (
 )
 CHECKPOINTS, POLICY, SCALE = "checkpoints", "policy", "scale.json"
 """Names in the folder of a run, beside the result."""
-Messages = tuple[Message, ...]
 MissingEos = float | Literal["score", "mask"]
 
 

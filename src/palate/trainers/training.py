@@ -22,13 +22,13 @@ from palate.learning.fitting import Base, load_policy
 from palate.learning.recipes import named, new_folder, save, saving
 from palate.models import import_torch, load_weights, merge
 from palate.quality.measure import first_names
-from palate.records import Progress
+from palate.records import Messages, Progress
 from palate.rewards import Scale, row_requests
 from palate.seeding import shuffled
 from palate.specs import Reference
 from palate.trainers.algorithms import build_trainer, last_checkpoint
 from palate.trainers.answers import AnswerWriter, TrainingReward
-from palate.trainers.plan import CHECKPOINTS, POLICY, SCALE, Messages, TrainingPlan, read_scale
+from palate.trainers.plan import CHECKPOINTS, POLICY, SCALE, TrainingPlan, read_scale
 
 PROBES, PROBE_ANSWERS = 64, 2
 """Training rows, and answers to each, that the scale of rewards is taken from."""

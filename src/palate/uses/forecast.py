@@ -114,14 +114,14 @@ def forecast(
         samples=SampleCounts(n=samples.n, content_hash=samples.content, **samples.counts),
         cells=tuple(_cell(*each, pairs, samples, sizes) for each in zip(read, works, strict=True)),
     )
-    hashes = {"/".join(run.folder.parts[-3:]): run.content_hash for run in read if run.folder}
+    hashes = {run.input_name: run.content_hash for run in read}
     identity: dict[str, object] = {"benchmark": pairs.name, "name": samples.policy}
     identity |= {"samples": samples.content, "rows": pairs.content_hash}
     identity |= {"ks": list(sizes), "runs": sorted(hashes)}
     manifest = Manifest.of(Forecast.kind, identity, inputs=hashes)
     result = Forecast(summary, summary.cells).saved(work.root, manifest)
-    if work.root is not None and result.folder is not None and result.written is None:
-        place = work.root / on_disk.slug(pairs.name) / BestOfResult.kind
+    if result.folder is not None and result.written is None:
+        place = result.folder.parents[1] / BestOfResult.kind
         rated = [read_manifest(it).identity for it in on_disk.result_folders(place)]
         known = {it[name] for it in rated for name in ("samples", "name")}
         before = not {samples.content, samples.policy} & known  # fewer of its answers are some

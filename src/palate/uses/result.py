@@ -107,7 +107,7 @@ class CellRow(Record):
         return cls(
             id=row.id,
             content_hash=row.content,
-            question_hash=VerdictRow.hash_of(row.key),
+            question_hash=VerdictRow.hash_of(row.normal_key),
             user=row.user_id,
             mirror_of=getattr(row, "mirror_of", None),
             values=tuple(None if np.isnan(value) else float(value) for value in values),

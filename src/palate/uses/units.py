@@ -25,7 +25,7 @@ CellKey = tuple[str, str]
 
 def question_hashes(pairs: Dataset) -> list[str]:
     """Return the hash of each row's question."""
-    return [VerdictRow.hash_of(row.key) for row in pairs.rows]
+    return [VerdictRow.hash_of(row.normal_key) for row in pairs.rows]
 
 
 @dataclass(frozen=True)

@@ -114,9 +114,9 @@ def validity(
     if root is None:
         return Validity(summary)
     first, place = picked[0].summary, picked[0].folder
-    identity = {"benchmark": first.benchmark, "name": first.policy, "of": [*map(_name, gathered)]}
+    hashes = {result.input_name: result.content_hash for result in gathered}
+    identity = {"benchmark": first.benchmark, "name": first.policy, "of": list(hashes)}
     identity |= {"k": k, "metrics": list(metrics), "seed": seed}
-    hashes = {_name(result): result.content_hash for result in gathered}
     manifest = Manifest.of(Validity.kind, identity, inputs=hashes)
     folder = manifest.renew(Path(root) if place is None else place.parents[2])
     result = Validity(summary, folder)
@@ -138,13 +138,6 @@ def _gathered(sources: Iterable[ResultSource]) -> list[Result]:
         for result in source.results if isinstance(source, Tabular) else load_all(source, kinds):
             results.setdefault(result.folder.resolve() if result.folder else id(result), result)
     return list(results.values())
-
-
-def _name(result: Result) -> str:
-    """Return what a manifest calls an input: the end of its folder, or its content in memory."""
-    if result.folder is None:
-        return f"{result.kind} {result.content_hash[:8]}"
-    return "/".join(result.folder.resolve().parts[-3:])
 
 
 def compare_coefficients(
@@ -304,31 +297,34 @@ def scored_forecasts(
         for point in cell.curve.points
         if cell.quality == side.of.quality and point.k == side.of.k and cell.key in side.values
     }
-    told = {
-        cell.key: (cell.accuracy, share, early)
-        for result, early in sorted(same, key=lambda it: it[1])  # of two the early one counts
+    cells = {
+        cell.key: (share, cell.accuracy, is_early)
+        for result, is_early in sorted(same, key=lambda it: it[1])  # of two the early one counts
         for cell in result.summary.cells
         for share in cell.shares
         if (cell.target == "contrast") == (side.mirrors is not None) and share.k == side.of.k
     }
-    told = {k: it for k, it in told.items() if came.get(k) is not None and it[1].value is not None}
-    moved = [key for key, it in told.items() if key not in side.constant or it[1].attainable]
-    early = [key for key in moved if told[key][2]]
-    shares = [
-        (it.value, it.low, it.high, told[k][0], came[k]) for k in early for it in [told[k][1]]
+    both = {key for key, (share, *_) in cells.items() if share.value is not None} & came.keys()
+    cells = {key: cell for key, cell in cells.items() if key in both and came[key] is not None}
+    moved = [key for key in cells if key not in side.constant or cells[key][0].attainable]
+    early = [key for key in moved if cells[key][-1]]
+    figures = [
+        (share.value, share.low, share.high, accuracy, came[key])
+        for key in early
+        for share, accuracy, _ in [cells[key]]
     ]
-    value, low, high, accuracy, real = np.array(shares, dtype=float).reshape(-1, 5).T
+    value, low, high, accuracy, real = np.array(figures, dtype=float).reshape(-1, 5).T
     known, ranked = ~np.isnan(low + high), ~np.isnan(accuracy)
     within = (low <= real) & (real <= high)
     columns = value[ranked], accuracy[ranked], real[ranked]
-    if told:
+    if cells:
         yield ForecastScore(
             downstream=side.of,
             scorers=tuple(
                 ScorerValues(scorer=key[0], context=key[1], metric_value=a, downstream_value=b)
                 for key, a, b in zip(early, value.tolist(), real.tolist(), strict=True)
             ),
-            blind=len(told) - len(moved),
+            blind=len(cells) - len(moved),
             late=len(moved) - len(early),
             mean_error=float(np.abs(value - real).mean()) if early else None,
             error_of_zero=float(np.abs(real).mean()) if early else None,

@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "tools"))
 
 import shaped_votes
 
-from palate.benchmarks import Dataset, LoadOptions, load_benchmark
+from palate.benchmarks import Dataset, LoadOptions, agreements, load_benchmark
 from palate.comparison import evaluate
 from palate.construction import audit
 from palate.construction.filter_validation import ceilings_of
@@ -56,6 +56,25 @@ def test_an_audit_names_both_ceilings_and_what_a_scorer_captures() -> None:
     assert names[3] == "longest, none" and names[0].endswith("B")
     assert table.rows[0][1] == f"{told.blind[0]:.3f} to {told.blind[1]:.3f}"
     assert "450 votes on 80 pairs" in table.notes[0] and "50 times" in table.notes[0]
+
+
+def test_pairs_are_told_by_normal_form_and_none_that_were_chosen_by_votes() -> None:
+    rows = voted().pairs
+    spaced = [
+        pair.model_copy(
+            update={"text": f"{pair.text} ", "chosen": f" {pair.chosen}"} if k % 2 else {}
+        )
+        for k, pair in enumerate(rows)
+    ]
+    other, plain = set_of(*spaced), ceilings_of(voted())
+    assert ceilings_of(other) == plain
+    (run,) = evaluate(other, ["longest"], ["none"], root=None).runs
+    assert run.verdicts.ceilings.blind == pytest.approx(plain.blind, abs=1e-9)
+    agreed = agreements(voted())
+    (table,) = [audited_ceilings(audit(agreed, root=None).summary)]
+    assert table.notes == ["no ceilings: the pairs were chosen by their votes."]
+    grid = evaluate(agreed, ["longest"], ["none"], root=None)
+    assert grid.runs[0].agreed and "the best accuracy lies" not in str(grid)
 
 
 def test_mirrored_couples_have_one_half_by_design() -> None:

@@ -23,7 +23,7 @@ from palate.learning.encoding import encode_pair
 from palate.learning.recipes import BaseTask, train_autoregressive, train_classifier
 from palate.learning.shown import ShownOptions, ShownRows
 from palate.models import import_torch, import_transformers
-from palate.records import Post, PreferencePair
+from palate.records import Post, PreferencePair, ScorerInfo
 from palate.scorers import build_scorer
 from palate.session import default_session
 from palate.specs import Reference
@@ -289,12 +289,30 @@ def test_the_folder_remembers_its_contexts(method: str, tiny: Tiny, tmp_path: Pa
         assert note.endswith(f"under profile:2 and examples:1, and not under {context}")
 
 
+def test_controls_of_a_trained_model_are_not_called_untrained() -> None:
+    def score(question: str, response: str, user: tuple[str, ...]) -> float:
+        return float(len(response))
+
+    score.info = ScorerInfo(fingerprint="f", contexts=("profile:1",))  # type: ignore[attr-defined]
+    rows = tuple(row(k, f"u{k}").model_copy(update={"traits": {"side": "e"}}) for k in range(6))
+    data = palate.Dataset("made", rows).select()
+    contexts = ["none", "profile:1", "stranger:1", "stranger:1?same=side", "pressure"]
+    grid = palate.evaluate(data, [score], contexts, root=None)
+    assert not [note for run in grid.runs for note in run.summary.notes if "trained" in note]
+    other = palate.evaluate(data, score, "stranger:2?same=side", root=None)
+    assert [note for note in other.summary.notes if "trained under profile:1, and not" in note]
+
+
 def test_posts_of_a_later_day_are_told(tmp_path: Path) -> None:
     late = Post(id="late", text="Written later.", date="2026-01-30")
     first = row(0, "a")
     rows = (first.model_copy(update={"profile": (*first.profile, late)}), row(1, "b"))
     run = palate.evaluate(palate.Dataset("made", rows).select(), "longest", "profile:9", root=None)
     assert "1 posts that are not dated before their row are not shown" in run.summary.notes
+    pressed = palate.evaluate(
+        palate.Dataset("made", rows).select(), "longest", "pressure", root=None
+    )
+    assert pressed.summary.notes == ()
 
 
 def test_adapters_and_head_of_a_classifier_are_trained_and_merged(
