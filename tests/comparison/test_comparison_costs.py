@@ -114,7 +114,7 @@ def test_no_run_shown_nothing_and_other_rows() -> None:
     runs = evaluate(facts(20), ["longest"], ["pressure", "none"], root=None).runs
     (alone,) = costs_of(runs[:1])
     assert (alone.nothing, alone.tax.value, alone.finding) == (None, None, "not shown")
-    assert alone.tax.note == "the scorer has no run shown nothing (-c none)"
+    assert alone.tax.note == "no run shown nothing (-c none), or it has no meaning there"
     assert alone.shown.n == 20
     other = evaluate(facts(19), ["longest"], ["none"], root=None).runs
     with pytest.raises(ComparisonError, match="longest under pressure: the run shown nothing"):

@@ -183,7 +183,7 @@ def _cost(run: Run, plain: Run | None, margin: float) -> Cost:
     x = np.full(len(y), np.nan) if plain is None else np.where(np.isnan(y), y, before.values)
     tax = metrics.paired_difference(x, y, by)
     if plain is None:
-        tax = replace(tax, note="the scorer has no run shown nothing (-c none)")
+        tax = replace(tax, note="no run shown nothing (-c none), or it has no meaning there")
     else:
         y = np.where(np.isnan(x), x, y)
     counted = (~np.isnan(x - y)).astype(float)

@@ -91,7 +91,7 @@ def _notes(best: Ceilings) -> Iterator[str]:
 def blind_ceiling(runs: Sequence[Run]) -> Iterator[str]:
     """Yield how far accuracy could get without the user, where the votes of their rows tell it."""
     best = ceilings_of(runs)
-    if best is not None and best.blind:
+    if best is not None and best.blind and best.blind[0] < best.blind[1]:
         yield (
             f"Without the user, the best accuracy lies within {ends(best.blind)} (95 %; "
             f"{best.n_pairs:,} pairs with votes of two users or more"
