@@ -158,9 +158,11 @@ def test_a_copy_counts_once_and_another_programs_manifest_is_passed_over(
 @pytest.mark.parametrize(
     ("details", "compiled"),
     [({}, "off"), ({"compile": "inductor"}, "on"), ({"policy": {"compile": "inductor"}}, "on"),
-     ({"prompt": 'say {"compile":"inductor"}'}, "off")],
+     ({"prompt": 'say {"compile":"inductor"}'}, "off"), ({"attention": "tree"}, "off")],
 )  # fmt: skip
 def test_a_scorer_is_built_again_as_its_manifest_says(details, compiled):
     identity = {"seed": 3, "dtype": "bfloat16", "batch_tokens": None}
     manifest = Manifest.of("run", {**identity, "scorer": "longest"}, details=(details,))
     assert manifest.built_with == {**identity, "compile": compiled}
+    by_sdpa = Manifest.of("run", manifest.identity, details=({**details, "attention": "sdpa"},))
+    assert by_sdpa.built_with == {**manifest.built_with, "attention": "sdpa"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Unpack, overload
+from typing import Unpack, overload
 
 from palate.benchmarks import Data, dataset_of, need_pairs, several_data
 from palate.comparison.grid import Grid, plan_grid, run_grid
@@ -106,8 +106,11 @@ def evaluate(
     data, seed = several_data(benchmark), work.settings.seed
     names = work.scorers(scorers, name)
     specs = None if contexts is None else work.contexts(contexts)
-    every: Any = [benchmark] if data is None else data
-    sets = [dataset_of(each, seed) for each in every]
+    if data is None:
+        pairs = dataset_of(benchmark, seed)  # type: ignore[arg-type]
+        sets = [pairs]
+    else:
+        sets = [dataset_of(each, seed) for each in data]
     key = grid_key(sets, names, specs, work, twice, rate_undecided=rate_undecided, kinds=kinds)
     finished = recall(key, work)
     if data is None and alone(scorers) and specs is not None and alone(contexts):
@@ -115,9 +118,9 @@ def evaluate(
             raise UsageError(f"kinds={kinds!r} makes a grid; give a list of contexts")
         if finished is not None:
             return finished.runs[0]
-        need_pairs(sets[0].rows, sets[0].name)
+        need_pairs(pairs.rows, pairs.name)
         how = {"progress": work.start(f"{names[0]} · {specs[0]}"), "rate_undecided": rate_undecided}
-        run = evaluated(names[0], sets[0], specs[0], work, twice, **how)
+        run = evaluated(names[0], pairs, specs[0], work, twice, **how)
         return remember(key, Grid((run,), (), ()), work).runs[0]
     if finished is not None:
         return finished

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from palate.benchmarks import Dataset
-from palate.contexts import context_spec, of_user, same_of, shows, strangers_of
+from palate.contexts import of_user, shows, strangers_of
 from palate.contexts.rows import ContextRows, make_rows
 from palate.errors import EndpointError, UsageError
 from palate.evaluation.states import need_choices, user_keys_fn
@@ -131,8 +131,8 @@ class BoundScorer:
     def _untrained(self) -> tuple[str, ...]:
         """Say so where the scorer was trained under other contexts than this."""
         spec, trained = self.context.spec, self.info.contexts
-        plain = str(context_spec(spec).having(same=None)) if same_of(spec) else spec
-        known = plain in trained or any(strangers_of(own, [plain]) for own in trained)
+        kinds = (strangers_of(own, [spec], of_kind=it) for own in trained for it in (False, True))
+        known = spec in trained or any(kinds)
         if not trained or known or shows(spec) in ("nobody", "pressure"):
             return ()
         return (f"{self.spec} was trained under {' and '.join(trained)}, and not under {spec}",)

@@ -85,13 +85,15 @@ def row_of(
     pair, first = job.pairs.pairs[at], at * job.rows.draws
     position = job.rows.chosen_position(first)
     mirror = job.pairs.mirror_rows[at] if coupled else -1
+    # Couples by their bytes: what ignores users is right in half of equal texts alone.
+    form = str if mirror >= 0 else normal_form
     return VerdictRow(
         **{name: getattr(pair, name) for name in COPIED},
         content_hash=pair.content,
-        question_hash=VerdictRow.hash_of(pair.normal_key),
+        question_hash=VerdictRow.hash_of(pair.key if mirror >= 0 else pair.normal_key),
         response_hashes=(
-            VerdictRow.hash_of(normal_form(pair.chosen)),
-            VerdictRow.hash_of(normal_form(pair.rejected)),
+            VerdictRow.hash_of(form(pair.chosen)),
+            VerdictRow.hash_of(form(pair.rejected)),
         ),
         user=job.rows.user_of(first),
         mirror_of=job.pairs.pairs[mirror].id if mirror >= 0 else None,

@@ -82,7 +82,7 @@ class Manifest(Record):
         details = canonical_json(self.details)
         attention = re.search(r'"attention":"(?!tree")(\w+)"', details)
         compiled = "on" if '"compile":"inductor"' in details else "off"
-        return {**named, "compile": compiled, "attention": attention and attention[1]}
+        return {**named, "compile": compiled} | ({"attention": attention[1]} if attention else {})
 
     def folder(self, root: Path) -> Path:
         """Return where the result lies under a root.
