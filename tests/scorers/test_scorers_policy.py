@@ -163,17 +163,23 @@ def test_candidates_at_weight_0_are_the_policy_where_all_tokens_are(tiny):
     assert scores(decoded) == pytest.approx(base, abs=1e-3)
 
 
-def test_candidates_rated_by_tokens_are_the_fusion_on_the_policys_best(tiny):
+def guide_of(tiny, fusion):
     model, other = tiny.model(), tiny.model(initializer_range=0.5)
-    for guide, fusion in (
-        (f"autoregressive:{other}", "farma"),
-        (f"implicit:{other}?reference={model}", "pad-reference"),
-    ):
-        for weight in ("0", "0.7", "inf"):
-            how = {"guide": guide, "score": "decoder", "weight": weight}
-            candidates = scores(build(model, method="args", k="10", **how))
-            assert candidates == scores(build(model, method=fusion, **how))
-            assert candidates != scores(build(model, method="args", k="3", **how))
+    return f"autoregressive:{other}" if fusion == "farma" else f"implicit:{other}?reference={model}"
+
+
+@pytest.mark.parametrize("fusion", ["farma", "pad-reference"])
+def test_candidates_rated_by_tokens_are_the_fusion_on_the_policys_best(tiny, fusion):
+    model = tiny.model()
+    for weight in ("0", "0.7", "inf"):
+        how = {"guide": guide_of(tiny, fusion), "score": "decoder", "weight": weight}
+        candidates = scores(build(model, method="args", k="10", **how))
+        assert candidates == scores(build(model, method=fusion, **how))
+        assert candidates != scores(build(model, method="args", k="3", **how))
+
+
+def test_all_tokens_as_candidates_are_the_decoder(tiny):
+    model, guide = tiny.model(), guide_of(tiny, "pad-reference")
     everything = build(model, guide=guide, score="decoder", method="args", k="1024")
     genarm = scores(build(model, guide=guide, score="decoder", method="genarm"))
     assert scores(everything) == pytest.approx(genarm, abs=1e-3)
