@@ -217,7 +217,7 @@ def test_one_model_on_several_devices_is_refused_with_the_way_out(tiny, device):
         load(tiny.model(), device=device)
 
 
-@pytest.mark.parametrize("device", ["meta", "privateuseone", "mps", "balanced"])
+@pytest.mark.parametrize("device", ["meta", "privateuseone", "xla", "balanced"])
 def test_a_device_that_is_not_here_is_one_short_line(tiny, device, recwarn):
     with pytest.raises(ModelError, match=f"^--device {device}: not available here ") as raised:
         load(tiny.model(), device=device)

@@ -131,8 +131,8 @@ class BoundScorer:
     def _untrained(self) -> tuple[str, ...]:
         """Say so where the scorer was trained under other contexts than this."""
         spec, trained = self.context.spec, self.info.contexts
-        kinds = (strangers_of(own, [spec], of_kind=it) for own in trained for it in (False, True))
-        known = spec in trained or any(kinds)
+        strangers = (strangers_of(t, [spec], of_kind=it) for t in trained for it in (False, True))
+        known = spec in trained or any(strangers)
         if not trained or known or shows(spec) in ("nobody", "pressure"):
             return ()
         return (f"{self.spec} was trained under {' and '.join(trained)}, and not under {spec}",)

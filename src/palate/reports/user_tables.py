@@ -30,7 +30,7 @@ KINDS = "individual: own − a stranger of the kind. kind: that stranger − any
 def group_tables(views: Sequence[SubgroupReport]) -> list[Table]:
     """Return, per benchmark and grouping, accuracy by group, and gaps and losers by run."""
     tables = []
-    for (benchmark, by, lent), mine in grouped(views, _lent).items():
+    for (benchmark, by, lent), mine in grouped(views, _table_key).items():
         told = next((view.note for view in mine if view.note), None)
         if told is not None:
             tables.append(Table(f"{benchmark}: by {by}", notes=[f"{told}."]))
@@ -41,7 +41,7 @@ def group_tables(views: Sequence[SubgroupReport]) -> list[Table]:
     return tables
 
 
-def _lent(view: SubgroupReport) -> tuple[str, str, str]:
+def _table_key(view: SubgroupReport) -> tuple[str, str, str]:
     # Lent users may have the names of the rows' own.
     lent = view.by == "user" and shows(view.context) == "borrowed"
     return view.benchmark, view.by, view.context if lent else ""
