@@ -2,6 +2,7 @@
 
 import pytest
 
+import durations
 import tiers
 
 SPENDERS = """
@@ -42,6 +43,11 @@ def test_only_the_calls_of_quick_tests_count_with_their_children(spenders):
     said = [line.split("::")[1].split(":")[0] for line in done.outlines if "shorten it" in line]
     assert said == ["test_here", "test_child"]
     done.stdout.fnmatch_lines(["* 0.[12]* *::test_of_the_full_tier"])
+
+
+def test_where_all_tests_are_slow_a_slow_one_may_be(spenders, monkeypatch):
+    monkeypatch.setattr(durations, "SHARE", 0.9)
+    assert spenders("0.1").ret == pytest.ExitCode.OK
 
 
 def test_within_the_limit_all_is_well(spenders):
