@@ -36,6 +36,27 @@ def test_a_row_gets_the_same_bits_whatever_is_beside_it():
             assert torch.equal(fast(inputs[:rows]), whole[:rows])
 
 
+@pytest.mark.parametrize("rows", [2, LEAST_ROWS, 50])
+def test_compiled_layers_multiply_by_onednn_as_well(rows):
+    fast, graphs = two_layers(), []
+    multiply_by_onednn(fast)
+
+    def keep(graph, inputs):
+        graphs.append([str(node.target) for node in graph.graph.nodes])
+        return graph.forward
+
+    inputs = torch.randn(rows, 40)
+    torch._dynamo.reset()
+    with torch.inference_mode():
+        compiled = torch.compile(fast, backend=keep, dynamic=True)(inputs)
+        assert torch.equal(compiled, fast(inputs))
+    (graph,) = graphs
+    assert sum("palate.product" in target for target in graph) == 2
+    weight, bias = torch.randn(30, 40), torch.randn(30)
+    product = torch.ops.palate.product.default
+    torch.library.opcheck(product, (inputs, weight, bias), test_utils="test_faketensor")
+
+
 def test_gradients_are_those_of_plain_layers():
     plain, fast = two_layers(), two_layers()
     multiply_by_onednn(fast)

@@ -136,18 +136,34 @@ def made_by_amd() -> bool:
 def multiply_by_onednn(model: torch.nn.Module) -> None:
     """Let linear layers multiply by oneDNN, where no gradient is wanted of them."""
     torch = import_torch()
-    onednn, plain = torch.ops.mkldnn._linear_pointwise, torch.nn.functional.linear
+    plain, opaque = torch.nn.functional.linear, _opaque_product()
 
     def forward(layer: Any, rows: Tensor) -> Any:
-        few = rows.numel() < LEAST_ROWS * rows.shape[-1]
-        # Inductor does not know oneDNN's product of weights that may change.
-        if few or not torch.is_inference_mode_enabled() or torch.compiler.is_compiling():
-            return plain(rows, layer.weight, layer.bias)
-        return onednn(rows, layer.weight, layer.bias, "none", [], "")
+        if torch.compiler.is_compiling():  # which is for reading alone: no gradient there
+            return opaque(rows, layer.weight, layer.bias)
+        multiply = _product if torch.is_inference_mode_enabled() else plain
+        return multiply(rows, layer.weight, layer.bias)
 
     for layer in model.modules():
         if type(layer) is torch.nn.Linear:
             layer.forward = partial(forward, layer)
+
+
+def _product(rows: Tensor, weight: Tensor, bias: Tensor | None) -> Any:
+    torch = import_torch()
+    if rows.numel() < LEAST_ROWS * rows.shape[-1]:
+        return torch.nn.functional.linear(rows, weight, bias)
+    return torch.ops.mkldnn._linear_pointwise(rows, weight, bias, "none", [], "")
+
+
+@cache
+def _opaque_product() -> Any:
+    """Return the product as compilers call it, who know none of weights that may change."""
+    torch = import_torch()
+    schema = "(Tensor rows, Tensor weight, Tensor? bias) -> Tensor"
+    named = torch.library.custom_op("palate::product", _product, mutates_args=(), schema=schema)
+    named.register_fake(lambda rows, weight, bias: rows.new_empty(*rows.shape[:-1], len(weight)))
+    return named
 
 
 @cache
