@@ -84,7 +84,7 @@ def main() -> None:
         sys.exit("no vLLM is set up: run make servers")
     cores = bind(options.threads)
     if not options.profile:
-        print_results(measure(options, cores), options, len(cores))
+        print_results(list(measure(options, cores)), options, len(cores))
         return
     with tempfile.TemporaryDirectory() as folder:
         options.folder = folder
@@ -99,13 +99,14 @@ def bind(threads: int) -> list[int]:
     return cores
 
 
-def measure(options: argparse.Namespace, cores: Sequence[int]) -> list[Result]:
-    """Let every engine of the options do all work, in turns."""
+def measure(options: argparse.Namespace, cores: Sequence[int]) -> Iterator[Result]:
+    """Let every engine of the options do all work, in turns; yields what is done."""
     with tempfile.TemporaryDirectory() as folder:
         options.folder = folder
         _write_work(options)
         with _busy(options.beside_busy):
-            return [row for head in options.heads for row in _measure(head, options, cores)]
+            for head in options.heads:
+                yield from _measure(head, options, cores)
 
 
 def print_results(results: Sequence[Result], options: argparse.Namespace, cores: int) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import platform
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from itertools import product
@@ -110,6 +111,8 @@ def _results(
     for model, dtype in product(options.models, options.dtypes):
         options.model, options.dtype = model, dtype
         for result in measure(options, cores):
+            seconds = ", ".join(f"{name} {taken:.2f} s" for name, taken in result.medians.items())
+            sys.stderr.write(f"{model} · {result.work} · {dtype}: {seconds}\n")
             yield model, dtype, result
 
 
