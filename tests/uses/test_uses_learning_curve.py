@@ -18,6 +18,7 @@ from palate.runs import load, load_all
 from palate.scorers import build_scorer
 from palate.session import default_session
 from palate.uses.learning_curve import learning_curve, majority_of_others
+from palate.uses.units import PairUnits
 
 USERS = [f"u{k}" for k in range(16)]
 
@@ -243,3 +244,15 @@ def test_a_curve_prints_itself(pairs, trained):
     curve = in_memory(pairs, {"heads": trained}, shots=(0, 2), repeats=1, fixed=16)
     assert "accuracy on mirrored couples" in str(curve)
     assert curve.document()["kind"] == "learning-curve"
+
+
+def test_texts_that_differ_in_white_space_alone_make_rows_depend():
+    texts = {"text": "Tea or milk?", "chosen": "Green tea.", "rejected": "Warm milk."}
+    spaced = {name: f"  {text.replace(' ', chr(10))} " for name, text in texts.items()}
+    either = [
+        PreferencePair(id=name, user_id=name, **fields)
+        for name, fields in (("ann", texts), ("bob", spaced))
+    ]
+    clusters = PairUnits(either, []).counted.clusters
+    assert clusters.questions.tolist() == [0, 0]
+    assert [len({*side.tolist()}) for side in clusters.texts] == [1, 1]

@@ -15,7 +15,7 @@ from palate.metrics import Clusters, Estimate, clustered_mean
 from palate.metrics.clusters import compact
 from palate.metrics.estimates import GAIN, ROUNDING, UNIT
 from palate.metrics.means import Units, level, moved_by, unbounded
-from palate.records import PreferencePair, Record
+from palate.records import PreferencePair, Record, normal_form
 from palate.runs import VerdictRow
 
 Doubles = NDArray[np.float64]
@@ -84,7 +84,7 @@ class PairUnits:
         order = np.array(sorted(range(len(pairs)), key=lambda k: pairs[k].id), dtype=np.int64)
         place = np.argsort(order)
         users = [pairs[k].user_id for k in order]
-        questions = _hashed(pairs[k].key for k in order)
+        questions = _hashed(pairs[k].normal_key for k in order)
         texts = _hashed(pairs[k].chosen for k in order), _hashed(pairs[k].rejected for k in order)
         of_pairs = Clusters(Clusters.of(users).users, compact(questions)[0], texts)
         self.pairs = Units((order,), of_pairs)
@@ -209,4 +209,5 @@ class Downstream:
 
 
 def _hashed(texts: Iterable[str]) -> NDArray[np.uint64]:
-    return np.array([int(VerdictRow.hash_of(text), 16) for text in texts], dtype=np.uint64)
+    hashes = [int(VerdictRow.hash_of(normal_form(text)), 16) for text in texts]
+    return np.array(hashes, dtype=np.uint64)
