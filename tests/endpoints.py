@@ -6,11 +6,15 @@ import asyncio
 import json
 import selectors
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 from palate.engines import (
     Ask,
@@ -47,6 +51,8 @@ class Loopback:
         self.headers: list[dict[str, str]] = []
         self.hung_up = 0
         """Streams that the client closed before their end."""
+        self.connections: list[Any] = []
+        """Those that are open."""
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -97,6 +103,14 @@ class Loopback:
             daemon_threads = True
             request_queue_size = 256
 
+            def process_request(self, request: Any, client_address: Any) -> None:
+                outer.connections.append(request)
+                super().process_request(request, client_address)
+
+            def shutdown_request(self, request: Any) -> None:
+                super().shutdown_request(request)
+                outer.connections.remove(request)
+
             def handle_error(self, *args: object) -> None:
                 pass
 
@@ -110,6 +124,13 @@ class Loopback:
     def __exit__(self, *error: object) -> None:
         self.http.shutdown()
         self.http.server_close()
+
+    def settle(self) -> None:
+        """Wait until all that clients sent who are gone is read; no client may be there."""
+        with suppress(HTTPError):
+            urlopen(f"{self.url}/settled")  # behind whom is still to be accepted
+        while self.connections:
+            time.sleep(0.005)
 
 
 class FunctionWire:

@@ -179,6 +179,7 @@ def test_killed_half_way_asks_only_what_lacks():
         there = {path.name for path in folder.glob("??/*")}
         assert len(there) == 5
         assert str(folder).startswith(os.environ["PALATE_CACHE"])
+        server.settle()
         chat.asked.clear()
         samples = drawn(server.url, PROMPTS, 2)
         # Replies that were under way may be in the endpoint's own cache.
