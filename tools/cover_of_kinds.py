@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.optimize import brentq
 
-from palate.metrics import Clusters, Estimate, mirrored_values, paired_difference, share_of
+from palate.metrics import Clusters, Estimate, paired_difference, share_of
 from palate.reports import Form, Table, render
 
 Array = Any
@@ -122,9 +122,7 @@ def world(stream: np.random.Generator, design: Design) -> dict[str, Parts]:
             (np.sign(read[whose, questions]) == chosen).astype(float) for whose in shown
         )
         if design.layout == "couples":
-            own, alike, stranger = (
-                mirrored_values(v[:half], v[half:]) for v in (own, alike, stranger)
-            )
+            own, alike, stranger = ((v[:half] + v[half:]) / 2 for v in (own, alike, stranger))
         told[knows] = tuple(
             paired_difference(x, y, clusters)
             for x, y in ((own, stranger), (own, alike), (alike, stranger))

@@ -13,16 +13,17 @@ from sklearn import metrics as sk
 from statsmodels.stats.proportion import proportion_confint
 
 from palate.metrics import (
+    Clusters,
     accuracy,
     accuracy_bounds,
     calibration,
     concordance_values,
-    mirrored_values,
     outcome_counts,
     position_consistency,
     strict_accuracy,
 )
 from palate.metrics.accuracy import CalibrationScores, calibration_error, fitted_temperature
+from palate.metrics.means import Units
 
 NAN = math.nan
 OUTCOMES = st.lists(st.sampled_from([0.0, 0.5, 1.0, NAN]), min_size=1, max_size=40)
@@ -56,7 +57,7 @@ def test_shares_count_by_their_side_and_add_by_their_size() -> None:
     assert accuracy(values, list("abcde")).value == 2.375 / 4
     assert strict_accuracy(values) == 2 / 5
     assert accuracy_bounds(values) == pytest.approx((2.375 / 5, 3.375 / 5))
-    assert mirrored_values([0.75, 0.125], [0.25, 0.5]).tolist() == [0.5, 0.3125]
+    assert of_couples([0.75, 0.125], [0.25, 0.5]).tolist() == [0.5, 0.3125]
 
 
 def test_other_numbers_are_no_outcomes() -> None:
@@ -66,8 +67,6 @@ def test_other_numbers_are_no_outcomes() -> None:
                 use([1, wrong])
     with pytest.raises(ValueError, match="outcomes must be"):
         accuracy([1.3], ["a"])
-    with pytest.raises(ValueError, match="expected values in"):
-        mirrored_values([-0.3], [1])
 
 
 @given(OUTCOMES)
@@ -93,12 +92,16 @@ def test_a_constant_scorer_ties_everywhere_and_gets_a_half(rows: int, users: int
     assert (e.value, e.low, e.high, e.p) == (0.5, 0.5, 0.5, 1.0)
 
 
-def test_mirrored_values() -> None:
-    v_a, v_b = [1, 1, 0, 0.5, 1, NAN], [1, 0, 0, 0.5, 0.5, 1]
-    assert mirrored_values(v_a, v_b)[:5].tolist() == [1, 0.5, 0, 0.5, 0.75]
-    assert math.isnan(mirrored_values(v_a, v_b)[5])
-    with pytest.raises(ValueError, match="v_a 1, v_b 2"):
-        mirrored_values([1], [1, 0])
+def of_couples(v_a: Any, v_b: Any) -> np.ndarray:
+    n = len(v_a)
+    couples = Units((np.arange(n), np.arange(n, 2 * n)), Clusters.of(["ann"] * n, ["bob"] * n))
+    return couples.values(np.append(v_a, v_b))
+
+
+def test_values_of_mirrored_couples() -> None:
+    values = of_couples([1, 1, 0, 0.5, 1, NAN], [1, 0, 0, 0.5, 0.5, 1])
+    assert values[:5].tolist() == [1, 0.5, 0, 0.5, 0.75]
+    assert math.isnan(values[5])
 
 
 @given(OUTCOMES)
@@ -107,7 +110,7 @@ def test_mirrored_accuracy_is_a_half_and_half_of_both_right_less_both_wrong(valu
     a, b = v[: v.size // 2], v[v.size // 2 : v.size // 2 * 2]
     if a.size:
         both = np.mean(a * b) - np.mean((1 - a) * (1 - b))
-        assert mirrored_values(a, b).mean() == pytest.approx(0.5 + both / 2)
+        assert of_couples(a, b).mean() == pytest.approx(0.5 + both / 2)
 
 
 def test_shift_values_and_their_ties() -> None:

@@ -78,7 +78,7 @@ def by_user_alone(verdicts: Verdicts, found: Summary) -> dict[str, Any]:
     clusters = metrics.Clusters.of(users)
     if verdicts.mirrored:
         a, b = verdicts.couples.T
-        values = metrics.mirrored_values(values[a], values[b])
+        values = verdicts.units().values(values)
         clusters = metrics.Clusters.of(users[a], users[b])
     return {"accuracy": ReportedEstimate.of(metrics.clustered_mean(values, clusters))}
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from palate.answers.drawing import refuse_draws
 from palate.answers.samples import Samples
 from palate.benchmarks import Dataset
-from palate.contexts.rows import ContextRows
+from palate.contexts.rows import ContextRows, SampledRows
 from palate.errors import UsageError
 from palate.evaluation import (
     BoundScorer,
@@ -173,26 +173,20 @@ class SampleScores(RecordResult[ScoresSummary, ScoreRow]):
         return np.array([row.scores for row in self.rows], dtype=np.float64)
 
 
-class TextRows:
+class TextRows(SampledRows):
     """Each row with texts as its candidates, such as answers that were drawn."""
 
     def __init__(self, rows: ContextRows, texts: Sequence[tuple[str, ...]]) -> None:
+        super().__init__(rows, range(len(texts)))
         self.rows, self.texts = rows, texts
-
-    def __len__(self) -> int:
-        return len(self.texts)
 
     def prepare(self) -> None:
         """Let the context do at once what would be costly row by row."""
         self.rows.prepare()
 
-    def id(self, row: int) -> str:
-        """Return the benchmark row's id."""
-        return self.rows.id(row)
-
     def slate(self, row: int) -> Slate:
         """Return the benchmark row's slate with the answers as candidates."""
-        return self.rows.slate(row).replace(candidates=self.texts[row])
+        return super().slate(row).replace(candidates=self.texts[row])
 
     def candidates(self, row: int) -> tuple[str, ...]:
         """Return the answers."""

@@ -34,6 +34,7 @@ from palate.data import (
 from palate.errors import BenchmarkError, DataError
 from palate.marks import DATA_END
 from palate.records import Post, Question, normal_form
+from palate.records.arguments import grouped
 
 Row = Mapping[str, Any]
 Lines = Iterator[tuple[int, Any]]
@@ -251,9 +252,7 @@ def _response(row: Row, column: str) -> str | None:
 
 def _with_posts(rows: Sequence[Question]) -> Iterator[Question]:
     """Give a conversation's rows (all the same) posts of other prompts, less what tells."""
-    conversations: dict[str, list[Question]] = defaultdict(list)
-    for row in rows:
-        conversations[row.id.rpartition("-")[0]].append(row)
+    conversations = grouped(rows, lambda row: row.id.rpartition("-")[0])
     wrote: dict[str, list[tuple[str, str, Post]]] = defaultdict(list)
     for name, (row, *_) in conversations.items():
         if (text := row.gold.narrative) is not None:

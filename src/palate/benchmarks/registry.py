@@ -129,10 +129,9 @@ def load_benchmark(
     >>> len(pairs.pairs), pairs.mirrored, len(pairs.couples)
     (96, True, 48)
     """
-    if mirrored not in (None, "only"):
-        raise UsageError(f"--mirrors {mirrored}: the one choice is only")
-    if agreed not in (None, "only"):
-        raise UsageError(f"--agreed {agreed}: the one choice is only")
+    for flag, given in (("mirrors", mirrored), ("agreed", agreed)):
+        if given not in (None, "only"):
+            raise UsageError(f"--{flag} {given}: the one choice is only")
     if limit is not None and limit < 1:
         raise UsageError(f"--limit {limit}: expected 1 or more")
     name = str(name)

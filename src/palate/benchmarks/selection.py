@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -13,9 +12,10 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from palate.benchmarks.dataset import Dataset, as_mirrored
-from palate.benchmarks.votes import vote_of
+from palate.benchmarks.votes import what_was_asked
 from palate.errors import BenchmarkError, DataError, UsageError
-from palate.records import PreferencePair, Question, normal_form, read_date
+from palate.records import Question, normal_form, read_date
+from palate.records.arguments import grouped
 from palate.seeding import rng, shuffled
 
 
@@ -26,14 +26,10 @@ def couple_votes(pairs: Dataset, seed: int = 0) -> dict[str, str]:
     (turns before the question included); `mirror_of`, where it is set both ways, wins. Each pair
     stands in one couple at most. Empty where no users disagree.
     """
-    mirror_row = {pairs.pairs[i].id: pairs.pairs[j].id for i, j in pairs.couples}
-    mirror_row |= {theirs: ours for ours, theirs in mirror_row.items()}
-    groups: dict[tuple[str, str, frozenset[str]], list[PreferencePair]] = defaultdict(list)
-    for pair in pairs.pairs:
-        if pair.id not in mirror_row:
-            _, question, responses = vote_of(pair)
-            groups[pair.subset, question, responses].append(pair)
-    for votes in groups.values():
+    both = zip(pairs.pairs, pairs.mirror_rows, strict=True)
+    mirror_row = {pair.id: pairs.pairs[other].id for pair, other in both if other >= 0}
+    left = [pair for pair in pairs.pairs if pair.id not in mirror_row]
+    for votes in grouped(left, what_was_asked).values():
         # Drawn for the texts as they came; of several forms of one text, for the first.
         question, first, second = min((p.key, *sorted((p.chosen, p.rejected))) for p in votes)
         form = normal_form(first)
@@ -54,11 +50,10 @@ def opposite_votes(pairs: Dataset, seed: int = 0) -> dict[str, str]:
 
     It is the other row of the pair's couple; of a vote that no couple is left for, one is drawn.
     """
-    opposite, votes = couple_votes(pairs, seed), defaultdict[Hashable, list[PreferencePair]](list)
+    opposite = couple_votes(pairs, seed)
+    votes = grouped(pairs.pairs, lambda pair: (*what_was_asked(pair), normal_form(pair.chosen)))
     for pair in pairs.pairs:
-        votes[pair.subset, *vote_of(pair)[1:], normal_form(pair.chosen)].append(pair)
-    for pair in pairs.pairs:
-        others = votes.get((pair.subset, *vote_of(pair)[1:], normal_form(pair.rejected)), ())
+        others = votes.get((*what_was_asked(pair), normal_form(pair.rejected)), ())
         ids = sorted(other.id for other in others if other.user_id != pair.user_id)
         if ids and pair.id not in opposite:
             opposite[pair.id] = shuffled(ids, "opposite", seed, pair.id)[0]
@@ -90,17 +85,13 @@ def agreements(pairs: Dataset, least: int = 3) -> Dataset:
     ways; past choices are votes too. Raises `BenchmarkError` where there is no such pair.
     """
     pairs = pairs if pairs.split is not None else pairs.select()
-    votes = defaultdict[Hashable, set[tuple[str, str]]](set)
-    for pair in (*pairs.pairs, *pairs.undecided, *pairs.unrated, *pairs.history):
-        user, *asked = vote_of(pair)
-        side = "" if pair.tie else normal_form(pair.chosen)
-        votes[pair.subset, *asked].add((user, side))
-
-    def alike(pair: PreferencePair) -> bool:
-        cast = votes[pair.subset, *vote_of(pair)[1:]]
-        return len(cast) >= least and len({side for _, side in cast}) == 1
-
-    rows = tuple(filter(alike, pairs.pairs))
+    every = (*pairs.pairs, *pairs.undecided, *pairs.unrated, *pairs.history)
+    agreed = set()
+    for asked, votes in grouped(every, what_was_asked).items():
+        sides = {"" if vote.tie else normal_form(vote.chosen) for vote in votes}
+        if len(sides) == 1 and len({vote.user_id for vote in votes}) >= least:
+            agreed.add(asked)
+    rows = tuple(pair for pair in pairs.pairs if what_was_asked(pair) in agreed)
     if not rows:
         raise BenchmarkError(f"{pairs.name}: {least} users or more agree on no pair")
     selected = replace(pairs, rows=rows, everyone=pairs.everyone or pairs.rows, mirrored=False)

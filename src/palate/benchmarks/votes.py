@@ -19,6 +19,11 @@ def vote_of(pair: PreferencePair) -> tuple[str, str, frozenset[str]]:
     return pair.user_id, pair.normal_key, responses
 
 
+def what_was_asked(pair: PreferencePair) -> tuple[str, str, frozenset[str]]:
+    """Return subset, question and two responses of a vote, in normal form, whoever cast it."""
+    return pair.subset, *vote_of(pair)[1:]
+
+
 class EvaluatedVotes:
     """Votes that are evaluated, and their responses, by user."""
 
@@ -76,10 +81,9 @@ def _holds(text: str, starts: dict[str, dict[int, set[str]]]) -> bool:
 
 def are_mirrors(pair: PreferencePair, other: PreferencePair) -> bool:
     """Tell whether two pairs name each other and are opposite votes of two users."""
-    (user, *texts), (other_user, *other_texts) = vote_of(pair), vote_of(other)
     return (
         (pair.mirror_of, other.mirror_of) == (other.id, pair.id)
-        and user != other_user
-        and (pair.subset, *texts) == (other.subset, *other_texts)
+        and pair.user_id != other.user_id
+        and what_was_asked(pair) == what_was_asked(other)
         and normal_form(pair.chosen) == normal_form(other.rejected)
     )

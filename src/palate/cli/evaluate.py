@@ -29,24 +29,16 @@ from palate.comparison import (
 )
 from palate.comparison.grid import write_lacking
 from palate.comparison.recalled import grid_key, recall, remember
-from palate.contexts import build_context, shows, with_costs
+from palate.contexts import shows, with_costs
 from palate.engines import RequestFile
 from palate.errors import BenchmarkError, EndpointError, UnscoredError, UsageError
 from palate.evaluation import RecomputeOptions, Work, adapt_to, make_rows, user_keys_fn, with_shots
 from palate.execution import SHARDS
 from palate.learning import refuse_trained
 from palate.prompts import described
-from palate.records import Settings, Slate, info_of
-from palate.reports import (
-    Form,
-    asked_tables,
-    context_name,
-    grid_tables,
-    most_common,
-    screens,
-)
+from palate.records import Slate, info_of
+from palate.reports import Form, asked_tables, context_name, grid_tables, most_common, screens
 from palate.reports.numbers import many
-from palate.scorers import build_scorer
 from palate.session import Session
 from palate.specs import Spec
 
@@ -140,12 +132,10 @@ def evaluate(
     say_what_shards_did(work)
     if shard is not None:
         return
-    if by:
-        grid = replace(grid, groups=tuple(groups_of(grid.runs, by)))
-    if rated:
-        grid = replace(grid, ratings=tuple(ratings_of(grid.runs, seed=computing.seed)))
-    costs = tuple(costs_of(grid.runs, margin=reported.margin))
-    _show(replace(grid, costs=costs), reported, output)
+    groups, costs = groups_of(grid.runs, by), costs_of(grid.runs, margin=reported.margin)
+    ratings = ratings_of(grid.runs, seed=computing.seed) if rated else ()
+    grid = replace(grid, groups=tuple(groups), ratings=tuple(ratings), costs=tuple(costs))
+    _show(grid, reported, output)
     _refuse_nothing(grid)
     if reported.strict and any(run.summary.unscored for run in grid.runs):
         raise typer.Exit(1)
@@ -164,7 +154,7 @@ def _looked(
 ) -> bool:
     """Print the plan, or write what the cache lacks; tell whether that is all."""
     if requests is None:
-        _print_plan(cells, work.place or output, work.session, work.settings)
+        _print_plan(cells, work, output)
         return True
     ledger = work.session.ledger
     with bars(ledger.progress) as shown:
@@ -194,11 +184,9 @@ def _refuse_nothing(grid: Grid) -> None:
 
 
 def _show(grid: Grid, reported: Reported, root: Path) -> None:
-    first = screens(grid, root, hint=not reported.details)
-    rest = asked_tables(grid)
-    if reported.details:
-        rest = grid_tables(grid, times=reported.form is Form.TABLE)
-    if reported.form is Form.TABLE:
+    first, on_screen = screens(grid, root, hint=not reported.details), reported.form is Form.TABLE
+    rest = grid_tables(grid, times=on_screen) if reported.details else asked_tables(grid)
+    if on_screen:
         show_text("\n\n".join(screen.text(width()) for screen in first))
     elif reported.form is not Form.JSON:
         rest = [screen.table() for screen in first] + rest
@@ -240,9 +228,7 @@ def _say_what_was_left_out(pairs: Dataset) -> None:
         err.print(f"{pairs.name}: columns kept and never shown: {names}")
 
 
-def _print_plan(
-    cells: Sequence[PlannedCell], output: Path, session: Session, settings: Settings
-) -> None:
+def _print_plan(cells: Sequence[PlannedCell], work: Work, output: Path) -> None:
     for cell in cells:
         rows = len(cell.benchmark.pairs)
         times = f" × {cell.draws} draws" if cell.draws > 1 else ""
@@ -250,13 +236,12 @@ def _print_plan(
             times += f" + {undecided:,} undecided"
         fate = "no meaning: nothing shown" if cell.not_applicable else f"{rows:,} rows{times}"
         show_text(f"{cell.benchmark.name}  {cell.scorer}  {cell.context}  {fate}")
-    show_text(f"runs go under {output}/")
+    show_text(f"runs go under {work.place or output}/")
     first = next((cell for cell in cells if not cell.not_applicable), None)
     if first is None:
         return
     show_text(f"\nthe first prompt of {first.scorer} under {first.context}:\n")
-    benchmark, scorer, context = first.benchmark, first.scorer, first.context
-    show_text(first_prompt(benchmark, scorer, context, session, settings))
+    show_text(first_prompt(first.benchmark, first.scorer, first.context, work))
 
 
 def say_what_shards_did(work: Work) -> None:
@@ -310,34 +295,27 @@ def show_pair(
         trust_remote_code=trust_remote_code,
     )
     with Session(quoting=loading.quoting) as session:
+        work = Work.of(session, settings)
         for pairs in (loading.load(name, seed) for name in benchmark):
             for spec, shown in product(scorer, context):
-                text = first_prompt(pairs, spec, shown, session, settings, pair)
+                text = first_prompt(pairs, spec, shown, work, pair)
                 show_text(f"── {pairs.name} · {spec} · {shown}\n{text}")
 
 
 def first_prompt(
-    pairs: Dataset,
-    scorer: str,
-    context: str,
-    session: Session,
-    settings: Settings,
-    pair: str | None = None,
+    pairs: Dataset, scorer: str, context: str, work: Work, pair: str | None = None
 ) -> str:
     """Return what a scorer reads of one pair: its prompts where it has some, else the slate."""
-    adapted = build_scorer(scorer, session, settings)
-    built = build_context(context, session, settings)
-    adapted = adapt_to(adapted, pairs, scorer)
-    user_keys = user_keys_fn(adapted, info_of(adapted, scorer), pairs, settings.seed)
-    rows = make_rows(pairs, built, seed=settings.seed, user_keys=user_keys)
+    built, shown = work.scorer(scorer), work.context(context)
+    adapted, seed = adapt_to(built, pairs, scorer), work.settings.seed
+    user_keys = user_keys_fn(adapted, info_of(adapted, scorer), pairs, seed)
+    rows = make_rows(pairs, shown, seed=seed, user_keys=user_keys)
     at = next((k for k in range(len(rows)) if pair is None or rows.id(k) == pair), None)
     if at is None:
         raise BenchmarkError(f"{pairs.name} has no pair {pair!r}")
     slate = rows.slate(at)  # this row alone: what a context shows may be costly
     prompts = getattr(adapted, "prompts", None)
-    if prompts is None:
-        return _slate(slate)
-    return "\n\n".join(prompts(slate))
+    return _slate(slate) if prompts is None else "\n\n".join(prompts(slate))
 
 
 def _slate(slate: Slate) -> str:

@@ -186,9 +186,7 @@ def _cost(run: Run, plain: Run | None, margin: float) -> Cost:
         tax = replace(tax, note="no run shown nothing (-c none), or it has no meaning there")
     else:
         y = np.where(np.isnan(x), x, y)
-    counted = (~np.isnan(x - y)).astype(float)
-    questions = (by.questions if by.questions is not None else np.arange(len(y)),)
-    q = metrics.effective_number(questions, counted)
+    q = metrics.effective_number((after.question_codes,), (~np.isnan(x - y)).astype(float))
     tested = metrics.non_inferiority(tax, margin=margin, questions=q)
     costs, harmless = (tax.low or 0.0) > 0, tested.finding == "shown"
     follows = metrics.clustered_mean(np.where(x > 0.5, 1 - y, np.nan), by)

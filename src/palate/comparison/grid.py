@@ -27,7 +27,7 @@ from palate.evaluation import (
 )
 from palate.execution import build_runner
 from palate.records import NO_STRANGER, Context, Judge, Record, Scorer, components_of, info_of
-from palate.records.arguments import ObjectName
+from palate.records.arguments import ObjectName, grouped
 from palate.runs import Cost, Gain, Printed, RatingReport, Run, SubgroupReport, Summary, Tabular
 from palate.specs import Spec
 from palate.specs import load as load_registered
@@ -144,12 +144,8 @@ def plan_grid(
     )
     texts = [spec for text in named for spec in with_states(text, work.scorer(text), kinds)]
     cells = []
-    planned = set()
-    for text in dict.fromkeys(texts):
+    for text, *_ in grouped(texts, lambda text: spec_of(work.scorer(text), text)).values():
         scorer = work.scorer(text)
-        if spec_of(scorer, text) in planned:
-            continue
-        planned.add(spec_of(scorer, text))
         for pairs in benchmarks:
             need_choices(scorer, pairs, text)
             wanted = distinct if contexts is not None else _usual(text, pairs, distinct, work)

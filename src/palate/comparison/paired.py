@@ -69,16 +69,12 @@ def tested(differences: Sequence[PairedDifference]) -> list[PairedDifference]:
 def _difference(
     first: Verdicts, second: Verdicts, counted: NDArray[np.bool_] | None
 ) -> PairedDifference:
-    x, y, clusters = first.values, second.values, first.clusters
-    if counted is not None:
-        x = np.where(counted, x, np.nan)
-    if first.mirrored and second.mirrored:
-        a, b = first.couples.T
-        x, y = (metrics.mirrored_values(side[a], side[b]) for side in (x, y))
-        clusters = first.couple_clusters
-    estimate = metrics.paired_difference(x, y, clusters)
+    units = first.units(second)
+    ours = first.values if counted is None else np.where(counted, first.values, np.nan)
+    x, y = units.values(ours), units.values(second.values)
+    estimate = metrics.paired_difference(x, y, units.clusters)
     scored, by_user = ~np.isnan(differences := x - y), None
-    method = method_of(clusters.take(scored))
+    method = method_of(units.clusters.take(scored))
     if method == BY_USER and scored.any():
         weights = differences[scored]
         by_user = np.bincount(first.user_codes[scored], weights).astype(np.float64)

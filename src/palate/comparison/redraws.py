@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from palate import metrics
 from palate.comparison.paired import BY_USER, method_of
+from palate.metrics.means import Units
 from palate.metrics.noise import NoisyVerdicts, blocks
 from palate.metrics.paired import redrawn_holm, redrawn_sign_flips, redrawn_tests
 from palate.records.arguments import grouped
@@ -81,14 +82,12 @@ class Contrast:
         return noisy and p is not None and p < LEVEL
 
     @cached_property
-    def _clusters(self) -> metrics.Clusters:
-        verdicts = self.first.verdicts
-        clusters = verdicts.couple_clusters if self._mirrored else verdicts.clusters
-        return clusters.take(self._scored)
+    def _units(self) -> Units:
+        return self.first.verdicts.units(self.second.verdicts)
 
     @cached_property
-    def _mirrored(self) -> bool:
-        return self.first.verdicts.mirrored and self.second.verdicts.mirrored
+    def _clusters(self) -> metrics.Clusters:
+        return self._units.clusters.take(self._scored)
 
     @cached_property
     def _scored(self) -> NDArray[np.bool_]:
@@ -99,10 +98,8 @@ class Contrast:
         both = first - second
         if self.own_only:
             both = np.where(self.first.verdicts.own_words > 0, both, np.nan)
-        if self._mirrored:
-            a, b = self.first.verdicts.couples.T
-            both = (both[:, a] + both[:, b]) / 2
-        return both
+        first_rows, *second_rows = self._units.rows
+        return (both[:, first_rows] + both[:, second_rows[0]]) / 2 if second_rows else both
 
     def tested(self, first: Doubles, second: Doubles) -> tuple[Doubles, Doubles]:
         """Return the difference and its p of each draw."""

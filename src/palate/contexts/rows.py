@@ -59,11 +59,10 @@ def own_user_keys(question: Question, draw: int = 0) -> UserKeys:
 
 
 class ContextRow(NamedTuple):
-    """A question, a scorer's slate of it, and where a pair's chosen response stands in it."""
+    """A question, a scorer's slate of it, and what it shows of the user."""
 
     question: Question
     slate: Slate
-    chosen_position: int | None
     shown: Shown
 
 
@@ -129,8 +128,7 @@ class ContextRows(Lazy[ContextRow]):
             user=keys.user,
             excluded=keys.excluded,
         )
-        pair = isinstance(question, PreferencePair)
-        return ContextRow(question, slate, self.chosen_position(position) if pair else None, chosen)
+        return ContextRow(question, slate, chosen)
 
     @property
     def n_lacking(self) -> dict[str, int]:

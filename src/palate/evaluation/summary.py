@@ -234,11 +234,8 @@ def concordance(verdicts: Verdicts, scales: NDArray[np.float64] | None = None) -
 
 def headline(verdicts: Verdicts) -> Estimate:
     """Accuracy over rows; where all rows stand in mirrored couples, over couples."""
-    if not verdicts.mirrored:
-        return metrics.accuracy(verdicts.values, verdicts.clusters)
-    a, b = verdicts.couples.T
-    values = metrics.mirrored_values(verdicts.values[a], verdicts.values[b])
-    return metrics.clustered_mean(values, verdicts.couple_clusters)
+    units = verdicts.units()
+    return metrics.accuracy(units.values(verdicts.values), units.clusters)
 
 
 def _calibration(verdicts: Verdicts, seed: int) -> dict[str, Any] | None:
@@ -260,8 +257,5 @@ def _consistency(verdicts: Verdicts) -> dict[str, Any] | None:
 
 
 def _clustered_by(verdicts: Verdicts) -> str:
-    scored = ~np.isnan(verdicts.values)
-    if not verdicts.mirrored:
-        return verdicts.clusters.take(scored).by
-    both = np.flatnonzero(scored[verdicts.couples].all(axis=1))
-    return verdicts.couple_clusters.take(both).by
+    units = verdicts.units()
+    return units.clusters.take(~np.isnan(units.values(verdicts.values))).by

@@ -170,11 +170,8 @@ class Work:
         if not isinstance(scorer, str):
             return scorer
         if scorer not in self._scorers:
-            built = (
-                scorer.value
-                if isinstance(scorer, ObjectName)
-                else build_scorer(scorer, self.session, self.settings)
-            )
+            named = scorer.value if isinstance(scorer, ObjectName) else scorer
+            built = build_scorer(named, self.session, self.settings)
             if self.root is not None and not isinstance(getattr(built, "info", None), ScorerInfo):
                 raise UsageError(
                     f"{scorer} declares no `info`, so its numbers on disk could not be told from "

@@ -11,7 +11,6 @@ from palate.metrics.accuracy import (
     accuracy_bounds,
     calibration,
     concordance_values,
-    mirrored_values,
     outcome_counts,
     position_consistency,
     strict_accuracy,

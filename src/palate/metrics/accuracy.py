@@ -20,7 +20,7 @@ from scipy.special import expit
 
 from palate.metrics.arrays import FloatArray, Ids, deal, same_length, scored_rows, vector
 from palate.metrics.clusters import Clusters
-from palate.metrics.estimates import UNIT, Estimate
+from palate.metrics.estimates import Estimate
 from palate.metrics.means import clustered_mean
 
 TIED = 1e-6
@@ -109,18 +109,6 @@ def accuracy_bounds(values: ArrayLike) -> tuple[float, float] | None:
         return None
     right = float(np.nansum(vector(values)))
     return right / counted.total, (right + counted.unscored) / counted.total
-
-
-def mirrored_values(v_a: ArrayLike, v_b: ArrayLike) -> FloatArray:
-    """Value of each couple, ``x_c = (v_A + v_B) / 2``; NaN where either slate is unscored.
-
-    >>> mirrored_values([1, 1, 0.5], [0, 1, float("nan")]).tolist()
-    [0.5, 1.0, nan]
-    """
-    first, second = vector(v_a, UNIT), vector(v_b, UNIT)
-    same_length(v_a=first, v_b=second)
-    outcome_counts(np.concatenate([first, second]))
-    return (first + second) / 2
 
 
 def concordance_values(margin_a: ArrayLike, margin_b: ArrayLike) -> FloatArray:

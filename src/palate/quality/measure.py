@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Annotated, Any, Literal, NamedTuple, Protocol, Self, runtime_checkable
 
@@ -12,7 +11,7 @@ from pydantic import Field, model_validator
 
 from palate.errors import BenchmarkError, SpecError
 from palate.records import Question, Record, Settings
-from palate.records.arguments import shown
+from palate.records.arguments import grouped, shown
 from palate.session import Session
 from palate.specs import Spec, load
 
@@ -154,10 +153,7 @@ class QualityMetricBase(ABC):
             yield full[n], rated
 
     def _once(self, items: Sequence[QuestionResponse]) -> Ratings:
-        places: dict[Hashable, list[int]] = defaultdict(list)
-        for k, item in enumerate(items):
-            places[self._read(item)].append(k)
-        alike = list(places.values())
+        alike = list(grouped(range(len(items)), lambda k: self._read(items[k])).values())
         # No model is loaded where there is nothing to rate.
         for n, rated in self._rated([items[first] for first, *_ in alike]) if alike else ():
             yield from ((k, rated) for k in alike[n])

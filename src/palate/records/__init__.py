@@ -37,6 +37,7 @@ from palate.records.questions import (
     QuestionView,
     Record,
     RubricAspect,
+    WhereGiven,
     choices_of,
     conversation,
     is_removed,

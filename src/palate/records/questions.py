@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from itertools import groupby
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 from unicodedata import normalize
 
 from pydantic import (
@@ -17,6 +17,7 @@ from pydantic import (
 )
 
 from palate.errors import first_line
+from palate.records.arguments import grouped
 from palate.records.dates import DateText, Instant, instant_of, oldest_first
 from palate.seeding import digest
 
@@ -30,6 +31,18 @@ class Record(BaseModel):
     """A frozen record; unknown fields are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class WhereGiven(Record):
+    """A record of which some fields are written only where they hold something."""
+
+    where_given: ClassVar[frozenset[str]]
+
+    @model_serializer(mode="wrap")
+    def _without_the_rest(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields: dict[str, Any] = written(self)
+        empty = {name for name in self.where_given if fields.get(name) in (None, (), [])}
+        return {name: value for name, value in fields.items() if name not in empty}
 
 
 class Message(Record):
@@ -57,8 +70,11 @@ class Post(Record):
         return instant_of(self.date)
 
 
-class Choice(Record):
+class Choice(WhereGiven):
     """One earlier preference of a user."""
+
+    # Hashes of choices of one turn stay what they were before there were turns.
+    where_given = frozenset({"turns"})
 
     question: str
     chosen: str
@@ -80,12 +96,6 @@ class Choice(Record):
     def key(self) -> str:
         """What tells its question, turns included, from others."""
         return question_key(self.turns, self.question)
-
-    @model_serializer(mode="wrap")
-    def _without_empty_turns(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        # Hashes of choices of one turn stay what they were before there were turns.
-        fields: dict[str, Any] = handler(self)
-        return fields if self.turns else {n: v for n, v in fields.items() if n != "turns"}
 
 
 class RubricAspect(Record):
@@ -251,15 +261,12 @@ class PreferencePair(Question):
 
 def choices_of(pairs: Iterable[PreferencePair]) -> dict[str, list[Choice]]:
     """Return what each user preferred, oldest first where all of it is dated, else as given."""
-    of_users: dict[str, list[PreferencePair]] = {}
-    for pair in pairs:
-        of_users.setdefault(pair.user_id, []).append(pair)
     return {
         user: [
             Choice(question=pair.text, turns=pair.turns, chosen=pair.chosen, rejected=pair.rejected)
             for pair in oldest_first(listed)
         ]
-        for user, listed in of_users.items()
+        for user, listed in grouped(pairs, lambda pair: pair.user_id).items()
     }
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, S
 from copy import copy
 
 from palate.errors import DataError, UsageError
+from palate.records.arguments import grouped
 from palate.records.dates import oldest_first
 from palate.records.questions import (
     Choice,
@@ -77,21 +78,18 @@ class UserPool:
 
         Of a past choice only the question, the two responses and whose it is are read.
         """
-        questions = list(questions)
-        posts: dict[str, dict[str, Post]] = {}
-        traits: dict[str, dict[str, str]] = {}
-        choices = choices_of(history)
-        for question in questions:
-            posts.setdefault(question.user_id, {}).update((p.id, p) for p in question.profile)
-            traits.setdefault(question.user_id, {}).update(question.traits)
+        questions, choices = list(questions), choices_of(history)
+        rows = grouped(questions, lambda question: question.user_id)
         users = {
             name: User(
                 id=name,
-                posts=oldest_first(posts.get(name, {}).values()),
+                posts=oldest_first(
+                    {post.id: post for row in rows.get(name, ()) for post in row.profile}.values()
+                ),
                 choices=tuple(choices.get(name, ())),
-                traits=traits.get(name, {}),
+                traits={of: it for row in rows.get(name, ()) for of, it in row.traits.items()},
             )
-            for name in dict.fromkeys((*posts, *choices))
+            for name in dict.fromkeys((*rows, *choices))
         }
         return cls(users, mirror_users_of(questions), seed)
 
@@ -155,17 +153,12 @@ class UserPool:
 
 def mirror_users_of(questions: Iterable[Question]) -> dict[str, str]:
     """Return, for each row (id), the user of its mirror row, where each names the other."""
-    named = {
-        pair.id: (pair.mirror_of, pair.user_id)
-        for pair in questions
-        if isinstance(pair, PreferencePair) and pair.mirror_of
-    }
-    nobody = "", ""
+    pairs = {pair.id: pair for pair in questions if isinstance(pair, PreferencePair)}
+    both = ((pair, pairs.get(pair.mirror_of or "")) for pair in pairs.values())
     return {
-        row: mirror_user
-        for row, (other, user) in named.items()
-        for back, mirror_user in [named.get(other, nobody)]
-        if back == row and mirror_user != user
+        pair.id: other.user_id
+        for pair, other in both
+        if other and other.mirror_of == pair.id and other.user_id != pair.user_id
     }
 
 

@@ -6,12 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal
 
+import numpy as np
+
 from palate.answers.scores import SampleScores
 from palate.metrics import BestOfPoint, Estimate, smallest_sign_flip_p
 from palate.records.arguments import grouped
 from palate.reports.names import Names, ShortNames, context_name, legend, short_names
 from palate.reports.numbers import NONE, counted, figure, p_value, plain, without_interval
-from palate.reports.parts import INK, MOST_LINES, Text, picture
+from palate.reports.parts import INK, MOST_LINES, Text, picture, section
 from palate.reports.plots import LEVEL_LINE, draw_line, line_style
 from palate.reports.table import Table
 from palate.uses.best_of_n import BestOfResult, Selection
@@ -102,16 +104,12 @@ def _told(ks: tuple[int, ...], picked: list[Selection]) -> int:
 
 def _clustering(result: BestOfResult, one: Selection) -> str:
     """Say over what the intervals of a measure are."""
-    users, questions = result.figures.users, result.figures.questions
-    if not one.contrast:
-        shared = len(set(zip(users, questions, strict=True))) > len(set(questions))
-        return "user and question, which users share" if shared else "user"
-    couples = {
-        (question, *sorted((user, users[mirror])))
-        for question, user, mirror in zip(questions, users, result.mirrors or (), strict=True)
-    }
-    shared = len(couples) > len(set(questions))
-    return f"user over couples{' and by question, which couples share' if shared else ''}"
+    mirrors = result.mirrors if one.contrast else None
+    units = result.figures.units(np.zeros(len(result.rows)), mirrors)
+    shared = units.clusters.items is not None
+    if one.contrast:
+        return f"user over couples{' and by question, which couples share' if shared else ''}"
+    return "user and question, which users share" if shared else "user"
 
 
 def _least_p(found: BestOfResult, picked: list[Selection], place: int) -> list[str]:
@@ -224,10 +222,7 @@ def forecast_tables(result: Forecast) -> list[Table]:
     return [Table(title, columns, rows, notes, 2)]
 
 
-def forecast_parts(result: Forecast, names: Names, number: int) -> Iterator[object]:
-    """Yield the table of what was forecast."""
-    yield Text("What the best of n answers were forecast to give", "h3")
-    yield from map(names.table, forecast_tables(result))
+forecast_parts = section("What the best of n answers were forecast to give", forecast_tables)
 
 
 def unscored_notes(reasons: Mapping[str, int], scorer: str, context: str) -> list[str]:

@@ -114,9 +114,7 @@ def _by_run(benchmark: str, by: str, views: Sequence[SubgroupReport]) -> Table:
         ),
     }
     if harmed:
-        columns["harmed [95 %]"] = lambda view: (
-            figure(view.users_harmed) if view.users_harmed else NONE
-        )
+        columns["harmed [95 %]"] = lambda view: figure(view.users_harmed)
         columns["users"] = lambda view: f"{view.users_harmed.n:,}" if view.users_harmed else NONE
     notes = [*_notes(views, harmed), *legend(short)]
     return Table.of(f"{benchmark}: gaps by {by}, and users", views, columns, notes, 3)

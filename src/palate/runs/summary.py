@@ -5,25 +5,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from typing import Any, ClassVar, Literal, TypeVar
 
-from pydantic import SerializerFunctionWrapHandler, model_serializer
-
 from palate.metrics import Estimate, holm
 from palate.metrics.alarms import Alarm
-from palate.records import Record
+from palate.records import Record, WhereGiven
 
 R = TypeVar("R", bound=Record)
-
-
-class WhereGiven(Record):
-    """A record of which some fields are written only where they hold something."""
-
-    where_given: ClassVar[frozenset[str]]
-
-    @model_serializer(mode="wrap")
-    def _without_the_rest(self, written: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        fields: dict[str, Any] = written(self)
-        empty = {name for name in self.where_given if fields.get(name) in (None, (), [])}
-        return {name: value for name, value in fields.items() if name not in empty}
 
 
 class Noise(Record):

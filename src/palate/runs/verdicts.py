@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from palate.metrics import Ceilings, Clusters, ceilings
 from palate.metrics.clusters import compact
+from palate.metrics.means import Units
 from palate.records import Lazy, Outcome
 from palate.records.dates import instant_of
 from palate.runs.row import NameCodes, RatedColumns, VerdictRow
@@ -212,6 +213,12 @@ class Verdicts:
         """True where every row stands in a couple."""
         return len(self) > 0 and 2 * len(self.couples) == len(self)
 
+    def units(self, beside: Verdicts | None = None) -> Units:
+        """Return the couples, where every row stands in one, here and beside; else the rows."""
+        if self.mirrored and (beside is None or beside.mirrored):
+            return Units(tuple(self.couples.T), self.couple_clusters)
+        return Units((np.arange(len(self)),), self.clusters)
+
     @property
     def exact(self) -> bool:
         """True where the rows of each couple hold the same texts: what ignores users gets ½."""
@@ -254,8 +261,7 @@ class Verdicts:
 
     def same_rows(self, other: Verdicts) -> bool:
         """Tell whether two runs judge the same rows in the same order."""
-        alike = (np.array_equal(self.ids, other.ids), np.array_equal(self.contents, other.contents))
-        return all(alike)
+        return np.array_equal(self.ids, other.ids) and np.array_equal(self.contents, other.contents)
 
     def _row(self, k: int) -> VerdictRow:
         margin, reason = float(self.margins[k]), int(self._reason[k])

@@ -48,6 +48,7 @@ MAX_TOKENS = 512
 """Tokens of a reply, unless `?max_tokens=` says otherwise."""
 LARGER = 4
 """A reply that was cut off is asked for once more with this many times the tokens."""
+Orders = Sequence[tuple[int, int]]
 Group = Sequence[Messages | Ids]
 """Prompts that begin alike, such as the two orders of a pair; as token ids where they are known."""
 Prompts = Callable[[Slate], Sequence[Messages]]
@@ -87,22 +88,18 @@ class PairwiseJudge:
         if len(slate.candidates) < 2:
             return Prepared(slate)
         longest = max(range(len(slate.candidates)), key=lambda k: len(slate.candidates[k]))
-        pairs = [(k, longest) for k in range(len(slate.candidates)) if k != longest]
+        pairs = [sorted((k, longest)) for k in range(len(slate.candidates)) if k != longest]
         orders = [(pair[a], pair[b]) for pair in pairs for a, b in self.orders]
-        read = self.answers.fit(slate, lambda cut: self._ordered(cut, orders), dropped)
-        of_order = dict(zip(orders, read.inputs, strict=False))
-        complete = len(slate.candidates) == 2 and all(order in of_order for order in self.orders)
-        return read._replace(inputs=tuple(of_order[o] for o in self.orders) if complete else ())
+        read = self.answers.fit(slate, lambda cut: self._prompts(cut, orders), dropped)
+        return read if len(pairs) == 1 else read._replace(inputs=())
 
     def prompts(self, slate: Slate) -> list[str]:
         """Return what the model reads, one text per order."""
         return [*map(self.answers.text, self._prompts(self.prepare(slate).slate))]
 
-    def _prompts(self, slate: Slate) -> list[Messages]:
-        return self._ordered(slate, self.orders)
-
-    def _ordered(self, slate: Slate, orders: Sequence[tuple[int, int]]) -> list[Messages]:
-        return [pair_prompt(slate, a, b, self.form, self.wording) for a, b in orders]
+    def _prompts(self, slate: Slate, orders: Orders | None = None) -> list[Messages]:
+        every = orders or self.orders
+        return [pair_prompt(slate, a, b, self.form, self.wording) for a, b in every]
 
     def judge(self, slates: Sequence[Slate]) -> Iterator[tuple[int, Judgement]]:
         """Yield judgements; both orders share the prompt up to the responses."""
@@ -131,8 +128,6 @@ class PairwiseJudge:
         if answer.labels is not None:
             return answer.labels[0] - answer.labels[1]
         try:
-            if answer.failure is not None:
-                raise Unreadable(answer.failure)
             return MARGIN[parse_verdict(self.answers.written(answer))]
         except Unreadable:
             no_reply = answer.outage or answer.refusal is not None
@@ -198,11 +193,10 @@ class Rating:
 
 def _scale(spec: Spec) -> tuple[int, int]:
     text = spec.options.get("scale", "1-9")
-    low, _, high = text.partition("-")
-    written = re.fullmatch(r"[0-9]{1,3}-[0-9]{1,3}", text)
-    if written is None or int(low) >= int(high):
+    ends = re.fullmatch(r"([0-9]{1,3})-([0-9]{1,3})", text)
+    if ends is None or int(ends[1]) >= int(ends[2]):
         raise SpecError(f"{spec}: scale={text!r} is not of the form 1-9 (at most 0-999)")
-    return int(low), int(high)
+    return int(ends[1]), int(ends[2])
 
 
 class ModelAnswers:
@@ -236,12 +230,12 @@ class ModelAnswers:
 
     def written(self, answer: Reply) -> str:
         """Return a reply as the parser of its label reads it; raises `Unreadable`."""
+        if answer.failure is not None:
+            raise Unreadable(answer.failure)
         return label_line(answer.text, self.label) if self.verdict == "json" else answer.text
 
     def rating(self, answer: Reply, low: int, high: int) -> float:
         """Return the rating that was written, or its mean by the digits; raises `Unreadable`."""
-        if answer.failure is not None:
-            raise Unreadable(answer.failure)
         if answer.labels is None:
             return float(parse_rating(self.written(answer), low, high))
         top = max(answer.labels)
@@ -252,14 +246,13 @@ class ModelAnswers:
     def info(self, what: str, prompt: str, **more: object) -> ScorerInfo:
         """Return the info of a judge: the model, what is computed, the prompt, the most tokens."""
         details = {**self.model.details, "prompt": prompt, **self._label_details()}
-        if self.model.reader is None:  # each request stands by itself
+        if (reader := self.model.reader) is None:  # each request stands by itself
             made = digest(what, *self.model.identity, prompt, self.max_tokens)
-            about = {"fingerprint": made, "details": details, "exact": True}
+            about: dict[str, Any] = {"exact": True}
         else:
             made = digest(f"{what} {self.max_tokens}", *list(details.values())[1:])
-            about = {"fingerprint": made, "details": details, "cuts": True}
-            about["notes"] = self.model.reader.notes
-        return ScorerInfo.model_validate({**about, **more})
+            about = {"cuts": True, "notes": reader.notes}
+        return ScorerInfo.model_validate({"fingerprint": made, "details": details, **about, **more})
 
     def notes(self) -> tuple[str, ...]:
         """Say what loading or asking gave rise to, where replies end, what texts were broken."""

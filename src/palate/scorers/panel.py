@@ -13,7 +13,6 @@ from palate.errors import SpecError
 from palate.records import (
     Judge,
     Judgement,
-    Outcome,
     Record,
     ScorerInfo,
     Settings,
@@ -28,7 +27,6 @@ from palate.seeding import digest
 from palate.session import Session
 from palate.specs import Spec, unpinned
 
-VOTES = {Outcome.CHOSEN: 1, Outcome.TIE: 0, Outcome.REJECTED: -1}
 T = TypeVar("T")
 
 
@@ -201,6 +199,6 @@ class JudgePanel(Company):
             outage = any(judgement.outage for judgement in given)
             return Judgement(margin=None, reason=lost, outage=outage)
         by_margin = self.by == "margin"
-        numbers = [(it.margin or 0.0) if by_margin else float(VOTES[it.outcome]) for it in verdicts]
+        numbers = [(it.margin or 0.0) if by_margin else 2 * it.value - 1 for it in verdicts]
         mean = sum(numbers) / len(numbers)
         return Judgement(margin=float(sign(mean)) if self.by == "majority" else mean)

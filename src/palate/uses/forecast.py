@@ -167,15 +167,13 @@ def _cell(
     if np.isnan(scored.values).all():
         why = "; ".join(scored.summary.unscored_reasons)
         raise UsageError(f"forecast: {scorer} gives no answer of {samples.policy} a score ({why})")
-    verdicts, scores, mirrored = run.verdicts, scored.values, None
-    margins, clusters = verdicts.margins, verdicts.clusters
-    if verdicts.mirrored:
-        a, b = verdicts.couples.T
-        if any(samples.of_row[i] != samples.of_row[j] for i, j in verdicts.couples.tolist()):
-            raise UsageError(f"forecast: {samples.policy} gives users of a couple other answers")
-        scores, mirrored = scores[a], scores[b]
-        margins, clusters = margins[a] + margins[b], verdicts.couple_clusters
-    skill, shares = forecast_shares(margins, clusters, scores, ks, mirrored)
+    verdicts, units = run.verdicts, run.verdicts.units()
+    own, *mirrored = (scored.values[rows] for rows in units.rows)
+    couples = verdicts.couples.tolist() if mirrored else ()
+    if any(samples.of_row[i] != samples.of_row[j] for i, j in couples):
+        raise UsageError(f"forecast: {samples.policy} gives users of a couple other answers")
+    margins = np.sum([verdicts.margins[rows] for rows in units.rows], axis=0)
+    skill, shares = forecast_shares(margins, units.clusters, own, ks, *mirrored)
     figures = {"accuracy": run.accuracy, "skill": skill, "shares": shares}
     target = "contrast" if verdicts.mirrored else "quality"
     return ForecastCell.of(scored.summary, target=target, **figures)

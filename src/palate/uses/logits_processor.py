@@ -73,9 +73,7 @@ def guidance(
     chosen = _method(method, weight)
     built = build_scorer(scorer, session, settings) if isinstance(scorer, str) else scorer
     spec = spec_of(built, scorer if isinstance(scorer, str) else None)
-    built_context = (
-        build_context(context, session, settings) if isinstance(context, str) else context
-    )
+    built_context = build_context(context, session, settings)
     conversations = conversations_of(questions)
     people = _one_each(users, len(conversations))
     built = _adapted(built, people, spec)

@@ -15,7 +15,7 @@ from pydantic import FiniteFloat
 
 from palate.benchmarks import Dataset
 from palate.contexts import NOTHING
-from palate.evaluation import BoundScorer, need_replies
+from palate.evaluation import BoundScorer, need_replies, unscored_reason
 from palate.execution import Results
 from palate.metrics import RankAgreement, kendall_agreement
 from palate.metrics.arrays import deal, row_means
@@ -28,7 +28,7 @@ from palate.metrics.policy import (
     cross_fitted,
 )
 from palate.metrics.ranks import LEAST_SCORERS
-from palate.records import NO_STRANGER, Record
+from palate.records import Record
 from palate.runs import ReportedEstimate, with_holm
 from palate.scorers import is_baseline
 from palate.scorers.tilted_policy import SteeredPolicy
@@ -175,19 +175,14 @@ class PassScores(NamedTuple):
     @classmethod
     def of(cls, job: BoundScorer, passes: Sequence[Results]) -> Self:
         """Gather what is known of every pair; raises `EndpointError` where there was no reply."""
-        scorer, rows, info = job.scorer, job.rows, job.info
+        scorer, rows = job.scorer, job.rows
         assert isinstance(scorer, SteeredPolicy)
         need_replies(job.spec, passes, "rows")
         reasons: Counter[str] = Counter()
         by_row = []
         for row in range(len(rows)):
             scores, why = scorer.scores_of([results.scores(row) for results in passes])
-            reason = why[0] or why[1]
-            if rows.no_stranger[row]:
-                reason = NO_STRANGER
-            elif info.needs_shown and not (rows.parts[row] and passes[0].parts_of(row)):
-                reason = "nothing shown"
-            if reason is not None:
+            if reason := unscored_reason(job, row, passes, row) or why[0] or why[1]:
                 reasons[reason] += 1
                 scores = scores.map(lambda array: np.full_like(array, np.nan))
             chosen_first = rows.chosen_position(row) == 0

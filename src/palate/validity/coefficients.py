@@ -157,24 +157,22 @@ def compare_coefficients(
         for name, own in by_benchmark.items()
         for metric in metrics
     ]
-    every = [
-        (k, matched, len(matched.scorers))
-        for k, quality in enumerate(downstream)
-        for side in sides
-        if (matched := match(side, quality)) is not None
-    ]
-    able = [(k, matched) for k, matched, n in every if n >= LEAST]
+    every = [it for quality in downstream for side in sides if (it := match(side, quality))]
+    able = [matched for matched in every if len(matched.scorers) >= LEAST]
     few = dict.fromkeys(
-        f"{m.metric} on {m.benchmark}: {n} scorers" for _, m, n in every if n < LEAST
+        f"{matched.metric} on {matched.benchmark}: {len(matched.scorers)} scorers"
+        for matched in every
+        if len(matched.scorers) < LEAST
     )
-    pairs = compared([matched for k, matched in able if not k])
+    pairs = compared([matched for matched in able if matched.downstream is downstream[0]])
     total = len(able) + bool(pairs)
     coefficients: list[Coefficients] = []
-    for _, matched in able:
+    for matched in able:
         coefficients.append(_coefficients(matched, seed))
         progress(len(coefficients), total)
     tests = zip(*([it.chance.p for it in one.agreements] for one in coefficients), strict=True)
-    corrected = zip(*(holm_within([k for k, _ in able], p) for p in tests), strict=True)
+    families = [matched.downstream for matched in able]
+    corrected = zip(*(holm_within(families, p) for p in tests), strict=True)
     differences = differences_of(pairs, seed)
     if pairs:
         progress(total, total)
@@ -304,8 +302,7 @@ def scored_forecasts(
         for share in cell.shares
         if (cell.target == "contrast") == (side.mirrors is not None) and share.k == side.of.k
     }
-    both = {key for key, (share, *_) in cells.items() if share.value is not None} & came.keys()
-    cells = {key: cell for key, cell in cells.items() if key in both and came[key] is not None}
+    cells = {key: it for key, it in cells.items() if None not in (it[0].value, came.get(key))}
     moved = [key for key in cells if key not in side.constant or cells[key][0].attainable]
     early = [key for key in moved if cells[key][-1]]
     figures = [

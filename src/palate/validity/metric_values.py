@@ -14,7 +14,6 @@ from palate.contexts import NOTHING, same_of, shows, strangers_of
 from palate.errors import ComparisonError
 from palate.metrics import Clusters
 from palate.metrics.estimates import ROUNDING
-from palate.metrics.means import Units
 from palate.runs import SUMMARY, Run
 from palate.uses import CellKey, Downstream, DownstreamQuality, Origin, ScorerTable
 from palate.uses.units import Doubles
@@ -116,9 +115,7 @@ def same_as_none(runs: Sequence[Run]) -> dict[CellKey, CellKey]:
 
 
 def _units(run: Run, metric: str, runs: Mapping[CellKey, Run]) -> UnitValues | None:
-    verdicts, units = run.verdicts, Units((np.arange(len(run.verdicts)),), run.verdicts.clusters)
-    if verdicts.mirrored:
-        units = Units(tuple(verdicts.couples.T), verdicts.couple_clusters)
+    verdicts, units = run.verdicts, run.verdicts.units()
     if metric not in ("gain", "identity gain"):
         if verdicts.mirrored == (metric == "accuracy"):
             return None

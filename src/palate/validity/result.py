@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import ClassVar, Self
 
 from palate.metrics import AgreementDifference, RankAgreement, RankPower, Reliability
-from palate.records import Record
+from palate.records import Record, WhereGiven
 from palate.runs import Noise, Result, read_content
-from palate.runs.summary import WhereGiven
 from palate.uses import CellKey, DownstreamQuality
 
 
