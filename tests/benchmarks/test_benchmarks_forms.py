@@ -53,11 +53,8 @@ def test_a_couple_stays_a_couple(form: Form) -> None:
     assert (coupled.pairs[0].chosen, coupled.pairs[1].chosen) == (FIRST, form(SECOND)), "as it came"
     named = (ann.model_copy(update={"mirror_of": "2"}), bob.model_copy(update={"mirror_of": "1"}))
     assert Dataset("named", named).couples == ((0, 1),)
-    assert coupled.couples_in_two_forms == 1
-    assert (
-        mirrors(Dataset("one form", (ann, pair("2", "bob", SECOND, FIRST)))).couples_in_two_forms
-        == 0
-    )
+    assert coupled.in_two_forms == {0, 1}
+    assert not mirrors(Dataset("one form", (ann, pair("2", "bob", SECOND, FIRST)))).in_two_forms
 
 
 @other_form

@@ -49,6 +49,26 @@ def test_a_scorer_that_takes_the_first_candidate_or_reads_the_id_is_at_chance() 
         assert figure.low < 0.5 < figure.high
 
 
+def test_rows_of_couples_and_others_name_one_text_alike(tmp_path: Path) -> None:
+    texts, spaced = ("Green\n\ntea.", "Warm milk."), ("Green\ntea.", " Warm milk.")
+    rows = (
+        pair("1", "ann", *texts, mirror_of="2"),
+        pair("2", "bob", *texts[::-1], mirror_of="1"),
+        pair("3", "cleo", *texts),
+        pair("4", "ann", *spaced, mirror_of="5", text="Which?\n\n"),
+        pair("5", "dan", *texts[::-1], mirror_of="4"),
+    )
+    for folder, couples in ((tmp_path / "same", rows[:3]), (tmp_path / "apart", rows)):
+        evaluate(Dataset("teas", couples), "longest", "none", root=folder)
+        (run,) = (load(path.parent) for path in folder.rglob("rows.jsonl*"))
+        hashes = {(row.question_hash, frozenset(row.response_hashes)) for row in run.verdicts.rows}
+        assert len(hashes) == 1
+        assert run.verdicts.exact == (couples != rows)
+        assert [row.id for row in run.verdicts.rows if row.in_two_forms] == [
+            row.id for row in couples[3:]
+        ]
+
+
 def test_monotone_transforms_of_scores_change_no_verdict() -> None:
     plain = evaluate(TASTING, ByFunction(lambda s, t: float(len(t) % 7)), "none", root=None)
     bent = evaluate(TASTING, ByFunction(lambda s, t: float(len(t) % 7) ** 3 - 5), "none", root=None)

@@ -218,11 +218,11 @@ class Dataset:
         learnt = {vote_of(past) for past in self.history}
         return tuple(row for row in self.undecided if vote_of(row) not in learnt)
 
-    @property
-    def couples_in_two_forms(self) -> int:
-        """Couples whose texts are one in normal form only: what reads them reads other bytes."""
-        texts = [(row.text, row.view.responses) for row in self.rows]
-        return sum(texts[i] != texts[j] for i, j in self.couples)
+    @cached_property
+    def in_two_forms(self) -> frozenset[int]:
+        """Positions of couples whose texts are one in normal form only: other bytes are read."""
+        texts = [(row.key, row.view.responses) for row in self.rows]
+        return frozenset(k for i, j in self.couples if texts[i] != texts[j] for k in (i, j))
 
     @property
     def subsets(self) -> tuple[str, ...]:

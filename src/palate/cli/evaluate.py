@@ -217,7 +217,7 @@ def _say_what_was_left_out(pairs: Dataset) -> None:
     if halves := pairs.halves_left_out:
         rows = f"{many(halves, 'row')} whose mirror row is of another day"
         err.print(f"{pairs.name}: left out: {rows}", style="yellow")
-    if differing := pairs.couples_in_two_forms:
+    if differing := len(pairs.in_two_forms) // 2:
         err.print(
             f"{pairs.name}: {many(differing, 'mirrored couple')} with texts that differ in "
             "white space or accents: there a scorer that ignores the user need not get 0.500",

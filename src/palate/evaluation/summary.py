@@ -85,18 +85,17 @@ def row_of(
     pair, first = job.pairs.pairs[at], at * job.rows.draws
     position = job.rows.chosen_position(first)
     mirror = job.pairs.mirror_rows[at] if coupled else -1
-    # Couples by their bytes: what ignores users is right in half of equal texts alone.
-    form = str if mirror >= 0 else normal_form
     return VerdictRow(
         **{name: getattr(pair, name) for name in COPIED},
         content_hash=pair.content,
-        question_hash=VerdictRow.hash_of(pair.key if mirror >= 0 else pair.normal_key),
+        question_hash=VerdictRow.hash_of(pair.normal_key),
         response_hashes=(
-            VerdictRow.hash_of(form(pair.chosen)),
-            VerdictRow.hash_of(form(pair.rejected)),
+            VerdictRow.hash_of(normal_form(pair.chosen)),
+            VerdictRow.hash_of(normal_form(pair.rejected)),
         ),
         user=job.rows.user_of(first),
         mirror_of=job.pairs.pairs[mirror].id if mirror >= 0 else None,
+        in_two_forms=(mirror in job.pairs.in_two_forms) or None,
         chosen_first=position == 0,
         own_words=int(job.rows.own_words[first]),
         lengths=(len(pair.chosen), len(pair.rejected)),

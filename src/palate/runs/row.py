@@ -70,7 +70,7 @@ class NameCodes:
         return code
 
 
-WHERE_GIVEN = ("share", "category", "traits", "date", "ratings", "alike")
+WHERE_GIVEN = ("share", "category", "traits", "date", "ratings", "alike", "in_two_forms")
 """Fields that are written only where a row has them."""
 
 
@@ -112,6 +112,8 @@ class VerdictRow(Record):
     """Where the user rated a response: the ratings and the scores."""
     alike: bool | None = None
     """Whether the user chose so again, where the user was asked once more."""
+    in_two_forms: bool | None = None
+    """True where the couple's texts are one in normal form alone, so other bytes are read."""
 
     @staticmethod
     def hash_of(text: str) -> str:

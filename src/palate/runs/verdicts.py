@@ -61,6 +61,7 @@ class Verdicts:
     _places: NDArray[np.int32]
     """Where the ratings of each row stand; empty where no row is rated."""
     _alike: NDArray[np.int8]
+    _in_two_forms: NDArray[np.bool_]
     """1 where the user chose so again, 0 where not, -1 where nobody asked."""
 
     def __init__(self, rows: Iterable[VerdictRow]) -> None:
@@ -221,11 +222,11 @@ class Verdicts:
 
     @property
     def exact(self) -> bool:
-        """True where the rows of each couple hold the same texts: what ignores users gets ½."""
+        """True where the rows of each couple hold the same bytes: what ignores users gets ½."""
         a, b = self.couples.T
         one = self._questions[a] == self._questions[b]
         both = (self._chosen[a] == self._rejected[b]) & (self._rejected[a] == self._chosen[b])
-        return bool((one & both).all())
+        return bool((one & both & ~self._in_two_forms[a]).all())
 
     @property
     def unscored_reasons(self) -> dict[str, int]:
@@ -291,6 +292,7 @@ class Verdicts:
             date=self._dates[k].decode() or None,
             ratings=None if place < 0 else self._rated.row(place),
             alike=None if self._alike[k] < 0 else bool(self._alike[k]),
+            in_two_forms=bool(self._in_two_forms[k]) or None,
         )
 
     def _packed(self, rows: Sequence[VerdictRow]) -> dict[str, NDArray[Any]]:
@@ -319,6 +321,7 @@ class Verdicts:
             "_label": np.array([self._labels.code(_label(row)) for row in rows], "i4"),
             "_dates": np.array([(row.date or "").encode() for row in rows], "S"),
             "_alike": np.array([-1 if row.alike is None else row.alike for row in rows], "i1"),
+            "_in_two_forms": np.array([bool(row.in_two_forms) for row in rows], "?"),
             "_places": np.array([row.ratings is not None for row in rows], "?"),
             "ratings": np.array([each.ratings for each in rated], "f8").reshape(-1, 2),
             "scales": np.array([each.scale or NO_SCALE for each in rated], "f8").reshape(-1, 2),
