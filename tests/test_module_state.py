@@ -34,7 +34,7 @@ ALLOWED = {
 }
 CACHED = {
     "engines/template_source.py: _dropped": "ids of a tokenizer and its size",
-    "engines/local_kernels.py: _opaque_product": "a name that PyTorch registers once",
+    "engines/local_kernels.py: _linear_by_onednn": "a name that PyTorch registers once",
     "engines/local_kernels.py: onednn_is_faster": "what the processor can, which stays",
     "engines/local_kernels.py: products_are_fast": "what the processor can, which stays",
     "retrieval.py: _import_bm25s": "an import",

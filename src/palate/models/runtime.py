@@ -24,6 +24,8 @@ TOKENS = 4096
 MMAP_THRESHOLD, TRIM_THRESHOLD = 32 * 2**20, 256 * 2**20
 """Bytes: the largest piece that all versions of glibc keep for later, and how much of them."""
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
+KEPT_SHAPES = "32"
+"""Shapes of matrices whose code oneDNN keeps, some 0.7 MB each; a pass has about ten."""
 LIBRARIES = ("transformers", "transformers_modules", "peft", "sentence_transformers", "tokenizers")
 LONGEST = 240
 """Characters of a warning that a note repeats."""
@@ -52,8 +54,13 @@ _turn = threading.RLock()
 
 @cache
 def import_torch() -> Any:
-    """Import torch; OpenMP threads sleep while they wait, or a busy machine slows to a crawl."""
+    """Import torch; OpenMP threads sleep while they wait, or a busy machine slows to a crawl.
+
+    Of code that oneDNN makes for shapes of matrices, little is kept: texts have many lengths.
+    """
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    for cache_size in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
+        os.environ.setdefault(cache_size, KEPT_SHAPES)
     _keep_freed_memory()
     with needing("local models need", "local"):
         import torch
