@@ -308,7 +308,7 @@ def test_a_local_judge_whose_logits_are_no_numbers_is_unscored(tiny, tmp_path):
     weights[-1] = torch.nan
     folder = changed_model(tiny, tmp_path, tensors={key: weights}, tie_word_embeddings=True)
     ((_, found),) = build_scorer(f"judge:{folder}?verdict=logits", default_session()).judge([SLATE])
-    assert found.margin is None
+    assert (found.margin, found.reason) == (None, "no finite number")
 
 
 def test_a_local_judges_gibberish_is_unscored_as_cut_off(tiny):
