@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from plain_forward import assert_close, encode, load, log_probabilities, plain_log_probabilities
 
 from emulated_kernel import emulated
-from palate.engines import local_attention, local_model
+from palate.engines import local_attention, local_kernels, local_model
 from palate.engines.local_attention import Layout, attend_tree
 from palate.engines.local_kernels import MOST_COPIED, plan_gather
 from palate.engines.local_tree import build_tree, packs
@@ -168,3 +170,32 @@ def test_a_head_of_another_width_goes_run_by_run(tiny, monkeypatch):
 def test_a_processor_has_no_such_kernel(tiny):
     assert load(tiny.model()).many_runs is None
     assert local_model.many_runs_of("cpu", torch.bfloat16) is None
+
+
+@pytest.mark.parametrize(
+    ("dtype", "width", "card", "kernel"),
+    [
+        (torch.float16, 64, (7, 5), "efficient"),
+        (torch.bfloat16, 64, (9, 0), "flash"),
+        (torch.bfloat16, 512, (9, 0), "efficient"),
+        (torch.bfloat16, 60, (9, 0), "written out"),
+        (torch.float32, 60, (9, 0), "efficient"),
+        (torch.float32, 62, (9, 0), "written out"),
+    ],
+)
+def test_run_by_run_a_card_is_asked_for_a_kernel_that_it_has(
+    monkeypatch, dtype, width, card, kernel
+):
+    def called(name):
+        return lambda query, *rest, **options: (name, torch.zeros(query.shape[:-1]))
+
+    aten = SimpleNamespace(
+        _scaled_dot_product_flash_attention=called("flash"),
+        _scaled_dot_product_efficient_attention=called("efficient"),
+    )
+    cuda = SimpleNamespace(get_device_capability=lambda device: card)
+    there = SimpleNamespace(ops=SimpleNamespace(aten=aten), cuda=cuda, float32=torch.float32)
+    monkeypatch.setattr(local_kernels, "import_torch", lambda: there)
+    monkeypatch.setattr(local_kernels, "written_out", lambda *given: ("written out", None))
+    query = SimpleNamespace(shape=(1, 2, 3, width), dtype=dtype, device=torch.device("cuda"))
+    assert local_kernels._kernel(query, query, query, False, 0.1)[0] == kernel
