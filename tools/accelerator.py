@@ -23,7 +23,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from bench_work import BenchCase, RandomModel, draw_work
+from bench_work import BenchCase, draw_work, random_model
 
 from palate.engines import sample
 from palate.errors import PalateError
@@ -189,7 +189,7 @@ def speed(root: Path, device: str, options: argparse.Namespace) -> Rows:
     slowest = None
     for place, dtype in (("cpu", "float32"), (device, "float32"), (device, "bfloat16")):
         room = {} if place == "cpu" else {"batch_tokens": 32768}
-        model = RandomModel(options.speed, Settings(dtype=dtype, device=place, **room))
+        model = random_model(options.speed, Settings(dtype=dtype, device=place, **room))
         slates = SLATES_OF_SPEED.get(place, 32)
         work = draw_work(model, BenchCase("pairs", 1024, 2, slates))
         times = []

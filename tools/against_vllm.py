@@ -3,7 +3,7 @@
     make servers
     python tools/against_vllm.py [--benchmark tasting] [--rows 16] [--questions 4] [--turns 3]
         [--dtype bfloat16] [--threads 2] [--beside-busy] [--heads classify,likelihood]
-        [--model random:1b] [--without-usual] [--compiled] [--roof] [--profile]
+        [--model random:1b] [--without-usual] [--compiled] [--roof]
 
 Four ways of work: pairs and best of 16, each scored by a classification head and by the
 log-probability of the response. Three engines do each, in turn and more than once: vLLM with its
@@ -12,8 +12,9 @@ to their longest and shares nothing. `--compiled` adds vLLM and palate with comp
 `--roof` the time in which bare dense forwards would do the operations. All get the same token ids,
 and scoring alone is timed. Each engine is a process of its own, stopped while another is measured.
 With `--beside-busy` one more process wants the same cores all the time. What chooses instructions
-(`ONEDNN_MAX_CPU_ISA`, `ATEN_CPU_CAPABILITY`) is read from the environment by all. `--profile` says
-instead what palate's time goes into on one thread, and needs no vLLM.
+(`ONEDNN_MAX_CPU_ISA`, `ATEN_CPU_CAPABILITY`) is read from the environment by all. vLLM is that of
+`make servers`, for CPUs: with another `--device` it is left out. What palate's time goes into says
+`bench.py --profile`.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from typing import Any, NamedTuple
 
 import torch
 import transformers
-from against_vllm_engine import COMPILED, HEADS, MARK, PROFILE, SCORERS
+from against_vllm_engine import COMPILED, HEADS, MARK, SCORERS
 from bench_work import PREFIX, random_config
 
 from palate.benchmarks import load_benchmark
@@ -78,18 +79,10 @@ class Result(NamedTuple):
 def main() -> None:
     """Measure and print."""
     options = _options()
-    if options.profile:
-        options.engines = ("palate",)
-    elif not THERE.exists():
+    if "vllm" in options.engines and not THERE.exists():
         sys.exit("no vLLM is set up: run make servers")
     cores = bind(options.threads)
-    if not options.profile:
-        print_results(list(measure(options, cores)), options, len(cores))
-        return
-    with tempfile.TemporaryDirectory() as folder:
-        options.folder = folder
-        _write_work(options)
-        _profile(options, cores)
+    print_results(list(measure(options, cores)), options, len(cores))
 
 
 def bind(threads: int) -> list[int]:
@@ -119,8 +112,8 @@ def print_results(results: Sequence[Result], options: argparse.Namespace, cores:
     heads = "".join(f"{f'{name} s':>18}" for name in options.engines)
     over = "".join(f"{f'over {name}':>20}" for name in others)
     say(f"{'':24}{'tokens':>9}{heads}{over}{'differ by':>12}")
-    for name, tokens, seconds, apart in results:
-        medians = {engine: statistics.median(turns) for engine, turns in seconds.items()}
+    for result in results:
+        (name, tokens, seconds, apart), medians = result, result.medians
         ratios = "".join(f"{medians[other] / medians['palate']:>18.2f} x" for other in others)
         times = "".join(f"{each:>18.2f}" for each in medians.values())
         say(f"{name:24}{tokens:>9,}{times}{ratios}{apart:>12.4f}")
@@ -133,7 +126,6 @@ def _options() -> argparse.Namespace:
     parser = options_parser(__doc__ or "")
     parser.add_argument("--model", default=MODEL)
     parser.add_argument("--dtype", choices=DTYPES, default="bfloat16")
-    parser.add_argument("--profile", action="store_true", help="what palate's time goes into")
     return with_engines(parser.parse_args(), parser)
 
 
@@ -158,9 +150,15 @@ def options_parser(about: str) -> argparse.ArgumentParser:
 def with_engines(
     options: argparse.Namespace, parser: argparse.ArgumentParser
 ) -> argparse.Namespace:
-    """Name the heads and engines that the options ask for; ends where a head is none."""
+    """Name the heads and engines that the options ask for; ends where a head is none.
+
+    vLLM is the one of `make servers`, for CPUs, so it is no engine on another device.
+    """
     options.heads = options.heads.split(",")
     engines = ["vllm", "palate"]
+    if torch.device(options.device).type != "cpu":
+        sys.stderr.write(f"vLLM is left out: it is set up for CPUs, not for {options.device}\n")
+        engines.remove("vllm")
     options.engines = (
         *(f"{name}{more}" for name in engines for more in ("", COMPILED)[: 1 + options.compiled]),
         *["usual"] * (not options.without_usual),
@@ -285,16 +283,6 @@ def _measure(head: str, options: argparse.Namespace, cores: Sequence[int]) -> It
             engine.end()
 
 
-def _profile(options: argparse.Namespace, cores: Sequence[int]) -> None:
-    for head in options.heads:
-        engine = _Engine("palate", head, options, cores)
-        for work in ("pairs", f"best of {MANY}"):
-            shares = engine.ask(f"{PROFILE}{work}")
-            parts = "".join(f"{kind} {share:5.0%}   " for kind, share in shares.items())
-            say(f"{f'{head}, {work}':24}{parts.rstrip()}")
-        engine.end()
-
-
 class _Engine:
     def __init__(
         self, name: str, head: str, options: argparse.Namespace, cores: Sequence[int]
@@ -317,17 +305,13 @@ class _Engine:
         os.killpg(self.process.pid, signal.SIGSTOP)
 
     def run(self, work: str) -> tuple[float, list[list[float]]]:
-        answer = self.ask(work)
-        return answer["seconds"], answer["values"]
-
-    def ask(self, line: str) -> Any:
         os.killpg(self.process.pid, signal.SIGCONT)
         assert self.process.stdin is not None
-        self.process.stdin.write(f"{line}\n")
+        self.process.stdin.write(f"{work}\n")
         self.process.stdin.flush()
         answer = self._answer()
         os.killpg(self.process.pid, signal.SIGSTOP)
-        return answer
+        return answer["seconds"], answer["values"]
 
     def _answer(self) -> Any:
         assert self.process.stdout is not None

@@ -18,7 +18,6 @@ from typing import Any
 
 COMPILED = " compiled"
 """Ends the name of an engine whose layers are compiled."""
-PROFILE = "profile "
 MARK = "against_vllm "
 """Begins what is told; libraries print other lines."""
 SCORERS = {"classify": "classifier", "likelihood": "likelihood"}
@@ -36,7 +35,7 @@ Measure = Callable[[Work], tuple[float, Values]]
 
 
 def main() -> None:
-    """Load the model, then do the work that each line on standard input names, or profile it."""
+    """Load the model, then do the work that each line on standard input names."""
     parser = argparse.ArgumentParser()
     for name in ("engine", "head", "folder", "dtype"):
         parser.add_argument(name)
@@ -54,11 +53,7 @@ def main() -> None:
     measure(json.loads((folder / f"{options.head} pairs.json").read_text())[:1])  # warms up
     _answer("ready")
     for line in sys.stdin:
-        name = line.strip().removeprefix(PROFILE)
-        work = json.loads((folder / f"{options.head} {name}.json").read_text())
-        if line.startswith(PROFILE):
-            _answer(_shares(score, work))
-            continue
+        work = json.loads((folder / f"{options.head} {line.strip()}.json").read_text())
         seconds, values = measure(work)
         _answer({"seconds": seconds, "values": values})
 
@@ -68,23 +63,6 @@ def _timed(score: Score, before: Callable[[], object], work: Work) -> tuple[floa
     started = time.perf_counter()
     values = score(work)
     return time.perf_counter() - started, values
-
-
-def _shares(score: Score, work: Work) -> dict[str, float]:
-    # Of the time that torch's own operations take on one thread, which is the one it sees.
-    import torch
-
-    torch.set_num_threads(1)
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
-        score(work)
-    seconds: dict[str, float] = dict.fromkeys(("products", "attention", "the rest"), 0.0)
-    for each in profile.key_averages():
-        if each.key in ("aten::mm", "aten::addmm", "aten::bmm"):
-            kind = "products"
-        else:
-            kind = "attention" if "attention" in each.key else "the rest"
-        seconds[kind] += each.self_cpu_time_total
-    return {kind: taken / sum(seconds.values()) for kind, taken in seconds.items()}
 
 
 def _answer(value: object) -> None:
@@ -132,11 +110,16 @@ def _palate(model: str, options: argparse.Namespace) -> Engine:
     from palate.records import Encoded, Prepared, Settings, Slate
     from palate.scorers import build_scorer
     from palate.session import default_session
+    from palate.specs import Reference
 
     import_torch().set_num_threads(options.threads)
     compiled: dict[str, Any] = {"compile": "on"} if options.engine.endswith(COMPILED) else {}
     settings = Settings(dtype=options.dtype, device=options.device, **compiled)
     scorer: Any = build_scorer(f"{SCORERS[options.head]}:{model}", default_session(), settings)
+    head = "classifier" if options.head == "classify" else "causal"
+    local = default_session().model(Reference.parse(model), head, settings)
+    if compiled and local.notes:
+        sys.exit("; ".join(local.notes))
 
     def score(work: Work) -> list[list[float]]:
         values: list[list[float]] = []

@@ -69,10 +69,11 @@ COMPILE_NOTES = [
 ]
 NOTES = [
     "usual: batches of 8 in the order of the data, padded to their longest; sorted: the same by "
-    "length; shared: what a slate's responses share is read once. One process, ways in turns.",
+    "length; both with transformers' products. shared: what a slate's responses share is read "
+    "once. One process, ways in turns.",
     "token ideal: tokens of all responses over tokens of the trees. of the roof: operations per "
-    "second on those tokens over a bare forward's at its best batch; in tokens: likewise; of a "
-    "product: over one large product of matrices.",
+    "second on those tokens over a bare forward's at its best batch, with palate's products; in "
+    "tokens: likewise; of a product: over one large product of matrices.",
     "difference: largest change of a response's mean log-probability from the usual loop; flips: "
     "pairs of a slate's responses that change their order.",
 ]

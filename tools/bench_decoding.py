@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple
 
-from bench_work import PREFIX, BenchCase, RandomModel, draw_work
+from bench_work import PREFIX, BenchCase, draw_work, random_model
 
 from palate.engines import LocalModel, Reader, sample
 from palate.guidance import (
@@ -153,7 +153,7 @@ def bench_decoding(
 
 def _load(model: str, settings: Settings) -> LocalModel:
     if model.startswith(PREFIX):
-        return RandomModel(model, settings)
+        return random_model(model, settings)
     local = LocalModel(Reader(Reference.parse(model), settings), "causal")
     _ = local.head
     return local

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from typing import NamedTuple
 
-from bench_work import FULL, PREFIX, BenchCase, BenchWork, RandomModel, draw_work
+from bench_work import FULL, PREFIX, BenchCase, BenchWork, draw_work, random_model
 
 from palate.engines import LocalModel, Node, build_tree, pad
 from palate.errors import UsageError
@@ -35,7 +36,7 @@ class PrefixBench:
     response_tokens: float
     candidates: int
     usual_s: float
-    """Batches of 8 in the order of the data, padded to their longest."""
+    """Batches of 8 in the order of the data, padded, with transformers' products."""
     sorted_s: float
     """The same, sorted by length."""
     shared_s: float
@@ -66,8 +67,9 @@ def bench_prefix(
     """Measure every case in the dtype of the settings, and the smallest also in float32.
 
     The ways take turns, so that a machine that slows down slows all of them. All three compute
-    logits at the response's tokens only. `random:1b`, `3b` or `8b` measures random weights of
-    that shape.
+    logits at the response's tokens only. Usual and sorted multiply as transformers does; the roof,
+    as shared, by palate's products, where there are any. `random:1b`, `3b` or `8b` measures random
+    weights of that shape.
     """
     settings = settings or Settings(dtype="bfloat16")
     if choose_device(settings.device) != "cpu":
@@ -92,7 +94,7 @@ def bench_prefix(
 def load_model(model: str, settings: Settings) -> LocalModel:
     """Return a model of a package, a folder or the hub, or one of random weights."""
     if model.startswith(PREFIX):
-        return RandomModel(model, settings)
+        return random_model(model, settings)
     return default_session().model(Reference.parse(model), "causal", settings)
 
 
@@ -147,7 +149,7 @@ class _Measurement:
 
     def _batch(self, rows: Sequence[Row]) -> list[float]:
         torch, model = self.local.torch, self.local.model
-        with torch.inference_mode():
+        with torch.inference_mode(), plain_products(self.local):
             hidden = model.base_model(**pad(self.local, [ids for ids, _ in rows], 0))
             wanted = [
                 outputs[start - 1 : len(ids) - 1]
@@ -203,8 +205,23 @@ def _flips(ours: Sequence[float], theirs: Sequence[float], n: int) -> int:
     )
 
 
+@contextmanager
+def plain_products(local: LocalModel) -> Iterator[None]:
+    """Let linear layers multiply as transformers has them do, where palate has its own products."""
+    linear = [it for it in local.model.modules() if type(it) is local.torch.nn.Linear]
+    ours = {layer: vars(layer).pop("forward") for layer in linear if "forward" in vars(layer)}
+    try:
+        yield
+    finally:
+        for layer, forward in ours.items():
+            layer.forward = forward
+
+
 def bare_rate(local: LocalModel, ids: Sequence[int]) -> float:
-    """Return the best rate, in sequences per second, of plain forwards over these tokens."""
+    """Return the best rate, in sequences per second, of plain forwards over these tokens.
+
+    They multiply by palate's products, where it has its own: a roof is what the machine can do.
+    """
     batches = (local.torch.tensor([list(ids)] * n, device=local.device) for n in BARE_BATCHES)
     rates = []
     for tokens in batches:

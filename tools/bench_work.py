@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
+from unittest.mock import patch
 
 from palate.benchmarks import load_benchmark
-from palate.engines import FairLock, LocalModel, compile_model, find_read_mode
+from palate.engines import LocalModel, Reader, local_loading
 from palate.errors import SpecError
-from palate.models import TOKENS, choose_device, choose_dtype, import_torch, import_transformers
+from palate.models import ModelFolder, import_torch, import_transformers
 from palate.records import Settings
 from palate.seeding import rng
 
@@ -121,25 +122,17 @@ def random_config(spec: str) -> Any:
     return config(max_position_embeddings=POSITIONS, tie_word_embeddings=tied, **shape)
 
 
-class RandomModel(LocalModel):
-    """A decoder without a tokenizer, made on the device it runs on."""
+def random_model(spec: str, settings: Settings) -> LocalModel:
+    """Return a decoder without a tokenizer, made where it runs, and then set up as any other."""
+    torch, transformers, config = import_torch(), import_transformers(), random_config(spec)
 
-    def __init__(self, spec: str, settings: Settings) -> None:
-        torch, transformers = import_torch(), import_transformers()
-        self.torch, self.settings, self.tokenizer = torch, settings, None
-        self.reference: Any = spec
-        self.device = choose_device(settings.device)
-        self.dtype = choose_dtype(settings.dtype, self.device)
-        self.budget, self.layers = settings.batch_tokens or TOKENS, 1
-        self.notes: list[str] = []
-        self.turns, self.users, self._counting = FairLock(), 0, threading.Lock()
-        config = random_config(spec)
+    def made(*_: Any, device_map: dict[str, str], **options: Any) -> Any:
         torch.manual_seed(settings.seed)
-        with torch.device(self.device):
-            self.model: Any = transformers.AutoModelForCausalLM.from_config(
-                config, dtype=self.dtype
-            ).eval()
-        self.notes = []
-        self.read_mode = find_read_mode(self, settings.attention)
-        if settings.compile == "on":
-            compile_model(self)
+        with torch.device(device_map[""]):
+            return transformers.AutoModelForCausalLM.from_config(config, **options)
+
+    name: Any = spec
+    reader = Reader(name, settings, ModelFolder(Path(spec), spec))
+    reader.tokenizer = None
+    with patch.object(local_loading, "load_weights", made):
+        return LocalModel(reader, "causal")

@@ -6,7 +6,8 @@
 For each model, in bfloat16 and float32: pairs and best of 16, by a classification head and by the
 log-probability of the response, done by vLLM, palate and the usual loop in alternation, beside the
 time in which bare dense forwards would do the operations. Then the launches a layer. Options are
-those of `against_vllm.py`; where no vLLM is set up, its columns are left out.
+those of `against_vllm.py`. vLLM's columns are left out where none is set up, and with a `--device`
+other than cpu: `make servers` installs vLLM for CPUs, and a card is not set against cores.
 """
 
 from __future__ import annotations

@@ -13,13 +13,22 @@ from typer.testing import CliRunner
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 
-from bench_prefix import MATMUL, Costs, bench_prefix, dense_operations, tree_operations, tree_tokens
+from bench_prefix import (
+    MATMUL,
+    Costs,
+    _Measurement,
+    bench_prefix,
+    dense_operations,
+    load_model,
+    tree_operations,
+    tree_tokens,
+)
 from bench_work import FULL, SPREAD, BenchCase, BenchWork, draw_work
 
 import bench as tool
 from bench import plot_bench
 from palate.cli.declare import flattened
-from palate.engines import LocalModel, Reader
+from palate.engines import LocalModel, Reader, local_kernels, local_model
 from palate.errors import PalateError, SpecError, UsageError
 from palate.records import Settings
 from palate.specs import Reference
@@ -104,6 +113,24 @@ def test_random_weights_need_no_tokenizer_and_no_folder():
     assert found.max_abs_difference <= 1e-4
     with pytest.raises(SpecError, match=r"one of 0\.1b, 1b, 3b, 8b"):
         bench_prefix("random:2b", cases=CASES)
+
+
+def test_random_weights_multiply_as_palate_does_and_the_usual_loop_does_not(monkeypatch):
+    made = []
+
+    def product(rows, weight, bias):
+        made.append(len(rows))
+        return torch.nn.functional.linear(rows, weight, bias)
+
+    monkeypatch.setattr(local_model, "onednn_is_faster", lambda: True)
+    monkeypatch.setattr(local_kernels, "_product", product)
+    local = load_model("random:0.1b", Settings(dtype="float32", device="cpu", attention="tree"))
+    measured = _Measurement(local, CASES[1])
+    made.clear()
+    usual = measured._in_batches(range(len(measured.work.rows)))
+    assert not made
+    assert usual == pytest.approx(measured._shared(), abs=1e-4)
+    assert len(made) >= local.layers * 7
 
 
 def test_a_model_that_shares_nothing_is_refused(tiny):

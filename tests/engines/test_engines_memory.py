@@ -27,7 +27,7 @@ def peak():
     return 1024 * int(fields["VmHWM"].split()[0])
 
 if model.startswith("random:"):
-    local = bench_work.RandomModel(model, settings)
+    local = bench_work.random_model(model, settings)
 else:
     local = Session().model(Reference.parse(model), "causal", settings)
 prompt = [random.randrange(3, 40000) for _ in range(600)]

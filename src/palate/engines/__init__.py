@@ -51,12 +51,7 @@ from palate.engines.local_decoding import (
 )
 from palate.engines.local_forward import TokenSpan, is_out_of_memory, pad, within_memory
 from palate.engines.local_loading import LOGIT_ROWS, ReadMode, ValidIds
-from palate.engines.local_model import (
-    LocalModel,
-    compile_model,
-    fastest_tokens,
-    find_read_mode,
-)
+from palate.engines.local_model import LocalModel, fastest_tokens
 from palate.engines.local_rows import KVRows, begin_rows
 from palate.engines.local_threads import FairLock, map_ordered
 from palate.engines.local_tree import Node, build_tree
