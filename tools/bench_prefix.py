@@ -208,13 +208,15 @@ def _flips(ours: Sequence[float], theirs: Sequence[float], n: int) -> int:
 @contextmanager
 def plain_products(local: LocalModel) -> Iterator[None]:
     """Let linear layers multiply as transformers has them do, where palate has its own products."""
-    linear = [it for it in local.model.modules() if type(it) is local.torch.nn.Linear]
-    ours = {layer: vars(layer).pop("forward") for layer in linear if "forward" in vars(layer)}
+    of_palate = [it for it in local.model.modules() if type(it).__name__ == "LinearByOneDnn"]
+    kinds = [type(layer) for layer in of_palate]
     try:
+        for layer in of_palate:
+            layer.__class__ = local.torch.nn.Linear
         yield
     finally:
-        for layer, forward in ours.items():
-            layer.forward = forward
+        for layer, kind in zip(of_palate, kinds, strict=True):
+            layer.__class__ = kind
 
 
 def bare_rate(local: LocalModel, ids: Sequence[int]) -> float:

@@ -118,12 +118,13 @@ def test_random_weights_need_no_tokenizer_and_no_folder():
 def test_random_weights_multiply_as_palate_does_and_the_usual_loop_does_not(monkeypatch):
     made = []
 
-    def product(rows, weight, bias):
-        made.append(len(rows))
-        return torch.nn.functional.linear(rows, weight, bias)
+    class LinearByOneDnn(torch.nn.Linear):
+        def forward(self, rows):
+            made.append(len(rows))
+            return super().forward(rows)
 
     monkeypatch.setattr(local_model, "onednn_is_faster", lambda: True)
-    monkeypatch.setattr(local_kernels, "_product", product)
+    monkeypatch.setattr(local_kernels, "_linear_by_onednn", lambda: LinearByOneDnn)
     local = load_model("random:0.1b", Settings(dtype="float32", device="cpu", attention="tree"))
     measured = _Measurement(local, CASES[1])
     made.clear()

@@ -151,7 +151,7 @@ def _linear_by_onednn() -> type:
     torch = import_torch()
     plain, onednn = torch.nn.functional.linear, torch.ops.mkldnn._linear_pointwise
 
-    def product(rows: Tensor, weight: Tensor, bias: Tensor | None) -> Any:
+    def by_onednn(rows: Tensor, weight: Tensor, bias: Tensor | None) -> Any:
         few = rows.numel() < LEAST_ROWS * rows.shape[-1]
         if few or not rows.dtype == weight.dtype == torch.float32:
             return plain(rows, weight, bias)
@@ -159,13 +159,13 @@ def _linear_by_onednn() -> type:
 
     # Compilers do not look into it: they know no product of oneDNN's of weights that may change.
     schema = "(Tensor rows, Tensor weight, Tensor? bias) -> Tensor"
-    opaque = torch.library.custom_op("palate::product", product, mutates_args=(), schema=schema)
+    opaque = torch.library.custom_op("palate::product", by_onednn, mutates_args=(), schema=schema)
     opaque.register_fake(lambda rows, weight, bias: rows.new_empty(*rows.shape[:-1], len(weight)))
 
     def forward(layer: Any, rows: Tensor) -> Any:
         compiling = torch.compiler.is_compiling()  # compilers are not told of inference mode
         wanted = torch.is_grad_enabled() if compiling else not torch.is_inference_mode_enabled()
-        multiply = plain if wanted else opaque if compiling else product
+        multiply = plain if wanted else opaque if compiling else by_onednn
         return multiply(rows, layer.weight, layer.bias)
 
     return type("LinearByOneDnn", (torch.nn.Linear,), {"forward": forward})
