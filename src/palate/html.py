@@ -34,7 +34,7 @@ def environment(folder: Traversable) -> Environment:
         loader=FunctionLoader(lambda name: (folder / name).read_text(encoding="utf-8").strip()),
         undefined=StrictUndefined,
         autoescape=True,
-        finalize=_finalize,
+        finalize=lambda it: it if isinstance(it, StrictUndefined | None) else to_html(it),
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -44,10 +44,6 @@ def environment(folder: Traversable) -> Environment:
 def colours() -> str:
     """Return the style sheet of colours and fonts, light and dark."""
     return (files(__package__) / "html.css").read_text(encoding="utf-8").strip()
-
-
-def _finalize(value: object) -> object:
-    return value if value is None or isinstance(value, StrictUndefined) else to_html(value)
 
 
 def printable(text: str) -> str:

@@ -109,6 +109,7 @@ class Session:
         self._readers: dict[tuple[object, ...], Reader] = {}
         self._embedders: dict[tuple[object, ...], Embedder] = {}
         self._turns_of: dict[str, FairLock] = {}
+        self.lent: dict[Hashable, Any] = {}  # data whose users are lent to rows, by file
         self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
@@ -122,6 +123,7 @@ class Session:
         self._models.clear()
         self._readers.clear()
         self._embedders.clear()
+        self.lent.clear()
 
     def __copy__(self) -> Self:
         return self

@@ -29,6 +29,7 @@ def folder(tmp_path: Path) -> Path:
     ]  # fmt: skip
     write_rows(tmp_path / "facts.jsonl", facts)
     write_rows(tmp_path / "silent.jsonl", [vote(k, f"u{k}") for k in range(4)])
+    (tmp_path / "posts.csv").write_text("user_id,text,date\nu0,I row.,2020-01-01\n")
     lent = [vote(k, f"u{u}", **posts(f"u{u}")) for k in range(3) for u in range(2 + k)]
     write_rows(tmp_path / "votes.jsonl", lent)
     return tmp_path
@@ -105,6 +106,12 @@ def test_a_margin_that_nothing_reads_is_said(folder: Path) -> None:
     done = palate(*WORDS, "--margin", "0.2", cwd=folder)
     assert done.returncode == 0
     assert "--margin 0.2 is not read: nothing is shown that could cost; add --users" in done.stderr
+    words = ("evaluate", "-b", "votes.jsonl", "-s", "longest", "--agreed", "only", "-c", "none")
+    done = palate(*words, "--margin", "0.2", cwd=folder)
+    assert "--margin 0.2 is not read" in done.stderr
+    done = palate("evaluate", "-b", "votes.jsonl", "-s", "longest", "-c", "profile:5", cwd=folder)
+    page = palate("report", "runs", "-o", "page.html", cwd=folder)
+    assert (done.returncode, page.returncode) == (0, 0), page.stderr
 
 
 def test_two_files_of_one_name_are_two_contexts(folder: Path) -> None:
@@ -159,6 +166,7 @@ def test_rows_with_users_of_their_own_borrow_where_that_is_meant(folder: Path) -
     [
         (("--users", "silent.jsonl"), "users=silent.jsonl: nobody there has posts"),
         (("--users", "gone.jsonl"), "gone.jsonl: no such file"),
+        (("--users", "posts.csv"), "the flags of -b do not reach it: palate data … --posts … -o"),
         (("--users", "votes.jsonl", "-c", "rubric"), "users are lent to what shows a row's own"),
         (("--pressure", "--margin", "0.5"), "--margin 0.5: expected a fall in accuracy between"),
         (("--margin", "0"), "--margin 0: expected a fall in accuracy between 0 and 0.5"),

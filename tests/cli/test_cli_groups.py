@@ -130,7 +130,7 @@ def test_mirrored_sets_are_told_in_one_line(tmp_path: Path) -> None:
     ("words", "says"),
     [
         (("--by", "age"), "--by age: write subset, category, month, user or trait:NAME"),
-        (("--by", "trait:town"), "no trait 'town' (traits: age)"),
+        (("--by", "trait:town"), "no trait 'town' (traits: age; --map"),
         (("-b", "tasting", "--target", "rating"), "tasting has no ratings"),
         (("--target", "stars"), "stars"),
     ],

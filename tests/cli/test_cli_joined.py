@@ -57,7 +57,7 @@ def test_runs_page_comparison_and_check_take_them(palate: Any, rows: Path, tmp_p
 @pytest.mark.parametrize(
     ("context", "problem"),
     [
-        ("traits:town", "made has no trait 'town' (traits: age, region)"),
+        ("traits:town", "made has no trait 'town' (traits: age, region; --map"),
         ("traits+traits:age", "traits is there twice; join each kind at most once"),
         ("none+traits", "none and stranger join nothing"),
         ("traits+stranger:2", "write profile:k, and ?of=stranger last"),

@@ -183,6 +183,16 @@ def test_whole_sets_and_mirrored_couples_are_compared_apart() -> None:
     assert {test.benchmark for test in found.tests} == {"b"}
 
 
+def test_runs_of_agreed_pairs_and_of_whole_sets_are_parted() -> None:
+    whole = [made(name, draws(seed, 0.7)) for seed, name in enumerate("ab", 1)]
+    agreed = [replace(made(name, draws(3, 0.7, 60)), of_agreed=True) for name in "cd"]
+    found = compare([*whole, *agreed])
+    assert {group.name: group.n_common for group in found.groups} == {
+        "b": 200,
+        "b --agreed only": 60,
+    }
+
+
 def test_two_runs_of_one_scorer_under_one_context_are_refused_by_name() -> None:
     with pytest.raises(ComparisonError, match="there twice"):
         compare([made("a", draws(1, 0.7)), made("a", draws(2, 0.7))])

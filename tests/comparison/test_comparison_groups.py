@@ -235,7 +235,7 @@ def test_what_is_refused(runs: list[Run]) -> None:
     for wrong in ("", "trait:", "age", "categories"):
         with pytest.raises(UsageError, match=r"subset, category, month, user or trait:NAME"):
             by_group(none, wrong)
-    with pytest.raises(BenchmarkError, match=r"no trait 'town' \(traits: age\)"):
+    with pytest.raises(BenchmarkError, match=r"no trait 'town' \(traits: age; --map"):
         check_by("trait:town", PAIRS)
     with pytest.raises(BenchmarkError, match="names a trait:town"):
         by_group(none, "trait:town")

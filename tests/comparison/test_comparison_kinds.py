@@ -180,7 +180,7 @@ def test_the_option_adds_what_is_needed_and_prints_one_block(palate: Any, rows: 
 @pytest.mark.parametrize(
     ("more", "problem"),
     [
-        (("--kinds", "town"), "made has no trait 'town' (traits: region)"),
+        (("--kinds", "town"), "made has no trait 'town' (traits: region; --map"),
         (("--kinds", "region", "-c", "none"), "--kinds region: nothing shows a user or has states"),
         (("--kinds", "region,region"), "name each trait once"),
         (("--kinds", ""), "name each trait once"),

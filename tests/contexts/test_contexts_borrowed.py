@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from command_line import write_rows
 from pairs import rows_of
 from palate.benchmarks import Dataset
-from palate.contexts import build_context, shows, usual_name, with_costs
+from palate.contexts import build_context, controls, shows, usual_name, with_costs
 from palate.errors import BenchmarkError, SpecError, UsageError
 from palate.records import PreferencePair
 from palate.session import Session
@@ -144,3 +144,21 @@ def test_users_that_no_context_shows_are_refused(contexts: list[str]) -> None:
 def test_a_stranger_beside_lent_users_stays_a_stranger() -> None:
     lent = with_costs(["profile:3", "stranger:3"], "a.jsonl", pressure=False)
     assert lent == ["none", "profile:3?users=a.jsonl", "stranger:3"]
+
+
+def test_a_file_is_read_once_in_a_session_and_anew_where_it_has_changed(
+    lenders: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = []
+    load = controls.load_benchmark
+    monkeypatch.setattr(
+        controls, "load_benchmark", lambda *a, **more: (read.append(a), load(*a, **more))[1]
+    )
+    with Session() as session:
+        for spec in ("profile:1", "profile:2", "profile:1"):
+            build_context(f"{spec}?users={lenders}", session)
+        assert len(read) == 1
+        before = build_context(f"profile:1?users={lenders}", session).fingerprint
+        write_rows(lenders, [vote(0, "zoe", "I am zoe.")])
+        assert build_context(f"profile:1?users={lenders}", session).fingerprint != before
+    assert len(read) == 2

@@ -207,9 +207,19 @@ def test_what_is_no_kind_is_refused(spec: str, problem: str) -> None:
 
 def test_a_trait_that_the_data_lacks_is_named_with_those_there_are() -> None:
     rows = Dataset("made", (pair("ann", {"age": "30"}), pair("bob", {"region": "North"})))
-    with pytest.raises(BenchmarkError, match=r"made has no trait 'town' \(traits: age, region\)"):
+    told = r"made has no trait 'town' \(traits: age, region; --map traits=town reads a column"
+    with pytest.raises(BenchmarkError, match=told):
         rows_of(rows, "profile:2?of=stranger&same=age,town")
     bare = [row.model_copy(update={"profile": ()}) for row in rows.rows]
     with pytest.raises(BenchmarkError, match="made has no posts or past choices to cluster users"):
         rows_of(bare, "traits?of=stranger&same=cluster")
     assert Work.of(root=None).context(KIND).same == "region"  # type: ignore[attr-defined]
+
+
+def test_who_says_nothing_of_a_trait_is_of_no_kind() -> None:
+    said = ["North", " North ", "N/A", "nan", "unknown", "Prefer  not to say", "", "South"]
+    users = {f"u{k}": User(id=f"u{k}", traits={"region": it}) for k, it in enumerate(said)}
+    kinds = kinds_of(users, "region")
+    assert kinds == {"u0": ("North",), "u1": ("North",), "u7": ("South",)}
+    rows = list(rows_of([pair(name, it.traits) for name, it in users.items()], KIND))
+    assert [shown_users(row) for row in rows] == [{"u1"}, {"u0"}, *[set()] * 6]

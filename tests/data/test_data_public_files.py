@@ -29,6 +29,8 @@ def load(folder: Path, rows: list[dict[str, Any]], *columns: str, **options: Any
     ("Finished", [True, True, False, False], "True 2, False 2"),
     ("GOLDEN:result", [None, "left", None, "left"], "left 2, nothing 2"),
     ("status", ["tie", "tie", "unchanged", "swapped"], "tie 2, unchanged 1, swapped 1"),
+    ("criterion", ["overall", "brevity"] * 2, "overall 2, brevity 2"),
+    ("Question Type", ["which", "which", "why", "which"], "which 3, why 1"),
 ])  # fmt: skip
 def test_a_column_that_may_say_which_rows_count_is_said(tmp_path, name, values, listed):
     rows = [{**row, name: value} for row, value in zip(PAIRS, values, strict=True)]
@@ -306,6 +308,43 @@ def test_numbers_of_label_studio_and_argilla_are_refused_with_flags(tmp_path):
         load(tmp_path, [row])
     loaded = load(tmp_path, [row], votes=["0=first", "1=second"])
     assert chosen(loaded) == ["Green.", "Black."]
+
+
+def test_answers_that_were_not_submitted_are_counted(tmp_path):
+    row = {"id": "t", "prompt": "Tea?", "response1": "Green.", "response2": "Black."}
+    states = {"b.responses": ["response1"] * 3, "b.responses.users": ["ann", "bob", "cid"],
+              "b.responses.status": ["discarded", "submitted", "draft"]}  # fmt: skip
+    loaded = load(tmp_path, [row | states])
+    assert [one.user_id for one in loaded.rows] == ["bob"]
+    assert loaded.account.left_out == {"its answer is discarded": 1, "its answer is draft": 1}
+    data = {name: row[name] for name in ("prompt", "response1", "response2")}
+    left = [{"value": {"selected": "left"}}]
+    given = [{"id": 1, "completed_by": 7, "was_cancelled": True, "result": left},
+             {"id": 2, "completed_by": 8, "was_cancelled": False, "result": left},
+             {"id": 3, "completed_by": 9, "was_cancelled": False, "result": []}]  # fmt: skip
+    loaded = load(tmp_path, [{"id": 1, "data": data, "annotations": given}])
+    assert [one.user_id for one in loaded.rows] == ["8"]
+    assert loaded.account.left_out == {"its annotation was cancelled, or holds no choice": 2}
+
+
+def test_lists_as_python_prints_them_are_named_by_column_and_reason(tmp_path):
+    row = {"prompt": "Tea?", "response1": "Green.", "response2": "Black.",
+           "b.responses": "['response1']", "b.responses.users": "['ann']"}  # fmt: skip
+    with pytest.raises(DataError, match=r"`b.responses`.*row 1 .*list of JSON.*json.dumps"):
+        load(tmp_path, [row])
+
+
+def test_conversations_that_part_early_say_how_votes_on_a_first_answer_are_read(tmp_path):
+    talks = {
+        f"conversation_{side}": [
+            {"role": role, "content": f"{text} of {side}" if role == "assistant" else text}
+            for role, text in (("user", "Tea?"), ("assistant", "Yes"), ("user", "Why?"),
+                               ("assistant", "Well"))
+        ]
+        for side in "ab"
+    }  # fmt: skip
+    with pytest.raises(DataError, match=r"begins otherwise .* first answer cut both behind it"):
+        load(tmp_path, [{**talks, "winner": "model_a", "turn": 1}])
 
 
 # what a further ten showed

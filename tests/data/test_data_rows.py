@@ -126,8 +126,8 @@ def test_a_row_without_a_choice_is_a_question() -> None:
 @pytest.mark.parametrize(
     ("change", "field", "expected"),
     [
-        ({"rejected": None}, "rejected", "missing; the row has"),
-        ({"chosen": None}, "chosen", "missing; the row has"),
+        ({"rejected": None}, "rejected", "empty or null"),
+        ({"chosen": None}, "chosen", "empty or null"),
         ({"responses": ["Assam.", "Water."]}, "rejected", "is none of the row's `responses`"),
         ({"chosen_again": "Water."}, "chosen_again", "is neither `chosen` nor `rejected`"),
         ({"chosen_again": 1}, "chosen_again", "expected text, got int"),
@@ -171,10 +171,16 @@ def test_an_optional_column_may_be_absent_or_null(name: str) -> None:
 @pytest.mark.parametrize("name", REQUIRED)
 def test_a_required_column_may_not(name: str) -> None:
     absent = {key: value for key, value in GOOD.items() if key != name}
-    for row in (absent, GOOD | {name: None}):
+    for row, problem in ((absent, "missing; the row has"), (GOOD | {name: None}, "empty or null")):
         error = refusal(row)
         assert error.field == name
-        assert "missing; the row has" in str(error)
+        assert problem in str(error)
+
+
+def test_a_choice_made_again_is_told_by_its_normal_form() -> None:
+    pair = read_question(GOOD | {"chosen_again": f" {GOOD['rejected']}  "}, subset="all")
+    assert isinstance(pair, PreferencePair)
+    assert pair.chosen_again == pair.rejected
 
 
 @pytest.mark.parametrize(("name", "bad", "expected"), WRONG)

@@ -71,7 +71,7 @@ def test_zeros_that_only_one_file_has_are_named(tmp_path):
     loaded = load(tmp_path / "v.jsonl", votes("ann", "007"), posts=posts)
     assert "1 of 2 users have no post" in said(loaded)
     assert "('007' in the rows, '7' there)" in said(loaded)
-    assert "zeros before or capitals alone: two users? ('007' and '7')" in said(
+    assert "two ids differ in zeros or capitals alone: two users? ('007' and '7')" in said(
         load(tmp_path / "v.jsonl", votes("7", "007"))
     )
     assert "zeros" not in said(load(tmp_path / "v.jsonl", votes("7", "008", "0x7")))
@@ -367,3 +367,32 @@ def test_annotators_who_share_a_tasks_id_have_rows_of_their_own(tmp_path):
     with pytest.raises(DataError, match="names an id that several"):
         named = {**rows[0], "id": "x", "mirror_of": "t0"}
         collect(enumerate([*rows, named], 1), Account("f"), "f")
+
+
+# traits
+
+
+def test_columns_of_a_flat_file_are_read_as_traits(tmp_path):
+    text = "id,user_id,question,chosen,rejected,region,age\n1,ann,a?,b,c,N,30\n2,bob,a?,b,c,,41\n"
+    both = {"ann": {"region": "N", "age": "30"}, "bob": {"age": "41"}}
+    for flags in (["traits=region,age"], ["traits=region", "traits=age"]):
+        loaded = load(tmp_path / "v.csv", text, *flags)
+        assert {row.user_id: dict(row.traits) for row in loaded.rows} == both
+        assert loaded.unknown_columns == ()
+    assert dict(load(tmp_path / "v.csv", text, "traits=region").rows[0].traits) == {"region": "N"}
+    for held in ({"region": "N"}, '{"region": "N"}', None):
+        (row,) = load(tmp_path / "v.jsonl", votes("ann", about=held), "traits=about").rows
+        assert dict(row.traits) == ({"region": "N"} if held else {})
+    with pytest.raises(DataError, match="no row has 'town'"):
+        load(tmp_path / "v.csv", text, "traits=region,town")
+
+
+def test_two_forms_of_one_trait_are_named(tmp_path):
+    for values in ((30, 30.0), ("North", "north")):
+        rows = [
+            row for k, value in enumerate(values) for row in votes(f"u{k}", traits={"at": value})
+        ]
+        rows = [{**row, "id": k} for k, row in enumerate(rows)]
+        told = "two values of at differ in zeros or capitals alone: two kinds? ({!r} and {!r})"
+        assert told.format(*sorted(map(str, values))) in said(load(tmp_path / "v.jsonl", rows))
+    assert "two values" not in said(load(tmp_path / "v.jsonl", votes("u", traits={"at": " N "})))

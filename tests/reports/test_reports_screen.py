@@ -150,11 +150,12 @@ def test_the_same_result_for_every_user_is_blind():
 
 def test_upper_bounds_and_what_was_left_out_are_one_line_each():
     runs = [
-        *three("a:./m", 0.5, 0.6, 0.5, unscored=3, leaks_dropped=2),
+        *three("a:./m", 0.5, 0.6, 0.5, unscored=3, leaks_dropped=2, undecided_rows=72),
         run("a:./m", "rubric", 0.8, oracle=True),
     ]
     lines = shown(runs, gain("a:./m", "identity", 0.1, 0.1, 0.3)).splitlines()
     assert "Upper bound, shown gold: a 0.800 (rubric)." in lines
+    assert lines.count("72 undecided rows left out.") == 1
     left_out = [line for line in lines if "rows unscored" in line]
     assert left_out == [
         f"{context}: 3 rows unscored (a); 2 shown parts dropped that held the answer (a)."

@@ -344,7 +344,7 @@ def test_what_no_state_shares_is_no_stranger_and_what_is_no_kind_is_refused(fold
     }.items():
         with pytest.raises(SpecError, match=problem):
             build_scorer(f"{spec}?{options}", default_session())
-    with pytest.raises(BenchmarkError, match=r"votes has no trait 'town' \(traits: club\)"):
+    with pytest.raises(BenchmarkError, match=r"votes has no trait 'town' \(traits: club; --map"):
         evaluate(alone, f"{spec}?state=stranger&same=town", "none", root=None)
 
 

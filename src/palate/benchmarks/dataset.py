@@ -341,8 +341,8 @@ class Dataset:
         """Raise `BenchmarkError`, with the traits that there are, where no row has this one."""
         known = {trait for row in self.rows for trait in row.traits}
         if name not in known:
-            listed = ", ".join(sorted(known)) or "none"
-            raise BenchmarkError(f"{self.name} has no trait {name!r} (traits: {listed})")
+            of = f"traits: {', '.join(sorted(known)) or 'none'}; --map traits={name} reads a column"
+            raise BenchmarkError(f"{self.name} has no trait {name!r} ({of})")
 
     def limit(self, n: int | None, seed: int = 0) -> Dataset:
         """Return a seeded draw of n rows (couples, where all rows are mirrored), in file order.

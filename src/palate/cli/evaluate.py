@@ -29,7 +29,7 @@ from palate.comparison import (
 )
 from palate.comparison.grid import write_lacking
 from palate.comparison.recalled import grid_key, recall, remember
-from palate.contexts import shows, with_costs
+from palate.contexts import with_costs
 from palate.engines import RequestFile
 from palate.errors import BenchmarkError, EndpointError, UnscoredError, UsageError
 from palate.evaluation import RecomputeOptions, Work, adapt_to, make_rows, user_keys_fn, with_shots
@@ -94,7 +94,7 @@ def evaluate(
     trained under contexts takes those.
     """
     by, rated = reported.by, reported.target is flags.Target.RATING
-    _check_margin(reported, context or (), loading.agreed)
+    costs_of((), margin=reported.margin)
     settings, shard, requests = computing.settings(), computing.part(), computing.request_file()
     if dry_run and requests is not None:
         raise UsageError("--dry-run writes nothing: leave it out beside --requests")
@@ -133,20 +133,15 @@ def evaluate(
     if shard is not None:
         return
     groups, costs = groups_of(grid.runs, by), costs_of(grid.runs, margin=reported.margin)
+    if reported.margin != MARGIN and not costs:
+        what = "nothing is shown that could cost; add --users FILE, --pressure or --agreed only"
+        err.print(f"--margin {reported.margin:g} is not read: {what} -c profile:5", style="yellow")
     ratings = ratings_of(grid.runs, seed=computing.seed) if rated else ()
     grid = replace(grid, groups=tuple(groups), ratings=tuple(ratings), costs=tuple(costs))
     _show(grid, reported, output)
     _refuse_nothing(grid)
     if reported.strict and any(run.summary.unscored for run in grid.runs):
         raise typer.Exit(1)
-
-
-def _check_margin(reported: Reported, contexts: Sequence[str], agreed: str | None) -> None:
-    costs_of((), margin=reported.margin)
-    lent = reported.users or reported.pressure or {"borrowed", "pressure"} & {*map(shows, contexts)}
-    if reported.margin != MARGIN and not (lent or agreed):
-        what = "nothing is shown that could cost; add --users FILE, --pressure or --agreed only"
-        err.print(f"--margin {reported.margin:g} is not read: {what}", style="yellow")
 
 
 def _looked(

@@ -210,7 +210,8 @@ def export_hub(
     if not entries:
         raise UsageError("no run is of a model on the hub, so there is nothing to write")
     for path in documents:
-        if path.exists() and not _is_written_here(path):
+        ours = path.is_file() and path.read_bytes().startswith(FIRST_LINE.encode())
+        if path.exists() and not ours:
             raise UsageError(f"{path}: is there and is not palate's; choose another -o")
     for path, document in documents.items():
         with writing(path):
@@ -220,10 +221,6 @@ def export_hub(
         show_text(str(path))
     if left_out:
         show_text(f"left out, of no model on the hub or oracles: {', '.join(left_out)}")
-
-
-def _is_written_here(path: Path) -> bool:
-    return path.is_file() and path.read_bytes().startswith(FIRST_LINE.encode())
 
 
 def _model(run: Run) -> str | None:

@@ -148,7 +148,7 @@ def compare(runs: ResultSource | Iterable[ResultSource]) -> Comparison:
             "needs finished runs of two scorers on one benchmark under one context, none an "
             f"oracle; here are {', '.join(map(' under '.join, runs_of)) or 'none'}"
         )
-    places = {name: _equal(_sorted(group)) for name, group in runs_of.items()}
+    places = {name: _equal(group) for name, group in runs_of.items()}
     couples = {
         name: list(combinations([runs[0] for runs in _distinct(equal)], 2))
         for name, equal in places.items()
@@ -193,11 +193,12 @@ def _distinct(places: Sequence[Sequence[Run]]) -> list[Sequence[Run]]:
 
 
 def _equal(runs: Sequence[Run]) -> list[list[Run]]:
-    # Runs with the same verdicts on the same rows, together.
+    # Runs with the same verdicts on the same rows, together; the most accurate first.
     def verdicts(run: Run) -> tuple[object, ...]:
         return _is_baseline(run), tuple(run.verdicts.keys), run.verdicts.values.tobytes()
 
-    return list(grouped(runs, verdicts).values())
+    by = sorted(runs, key=lambda it: (1.0 if it.accuracy is None else -it.accuracy, *it.cell[1:]))
+    return list(grouped(by, verdicts).values())
 
 
 def paired_tests(couples: Sequence[tuple[Run, Run]]) -> list[Test]:
@@ -266,12 +267,6 @@ def _take(verdicts: Verdicts, keys: Sequence[tuple[str, str]]) -> Verdicts:
     return Verdicts(verdicts.rows[position[key]] for key in keys)
 
 
-def _sorted(runs: Sequence[Run]) -> list[Run]:
-    return sorted(
-        runs, key=lambda run: (1.0 if run.accuracy is None else -run.accuracy, *run.cell[1:])
-    )
-
-
 def _ranking(places: Sequence[Sequence[Run]], tests: Sequence[Test]) -> list[RankedRun]:
     # A rank is open to a run unless a corrected test at 5 % rules it out.
     ranked = [runs[0].summary.scorer for runs in _distinct(places)]
@@ -304,7 +299,7 @@ def groups_of_runs(runs: Sequence[Run]) -> dict[str, list[Run]]:
     groups: dict[str, list[Run]] = {}
     for name, some in sets.items():
         parts = {name: some}
-        if len({run.cell for run in some}) < len(some):
+        if len({run.cell for run in some}) < len(some) or len({run.agreed for run in some}) > 1:
             parts = {f"{name}{how}": part for how, part in grouped(some, _read_by).items()}
         for part in parts.values():
             _refuse_duplicates(part)
@@ -314,7 +309,7 @@ def groups_of_runs(runs: Sequence[Run]) -> dict[str, list[Run]]:
 
 def _read_by(run: Run) -> str:
     if run.folder is None:
-        return ""
+        return " --agreed only" * run.agreed
     manifest = read_manifest(run.folder)
     drawn = {name: manifest.identity.get(name) for name in DRAWN}
     words = [word for name, value in drawn.items() if value for word in (f"--{name}", str(value))]

@@ -106,6 +106,7 @@ def audit(
     summary = AuditSummary(
         benchmark=pairs.name,
         rows=len(rows),
+        undecided=pairs.ties,
         couples=len(pairs.couples),
         mirrored=pairs.mirrored,
         without_reason=sum(not row.reasons for row in rows),

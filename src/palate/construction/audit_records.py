@@ -85,6 +85,7 @@ class AuditSummary(Record):
 
     benchmark: str
     rows: int
+    undecided: int = 0  # left out
     couples: int
     mirrored: bool
     """True where every row stands in a couple."""

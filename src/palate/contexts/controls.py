@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import Literal, NamedTuple
 
 from palate.benchmarks import LoadOptions, load_benchmark
@@ -84,8 +84,15 @@ def borrowing(spec: Spec, session: Session, settings: Settings) -> Context:
     context = build_context(str(bare), session, settings)
     if shows(context.spec) != "user" or context.oracle:
         raise spec.error("users are lent to what shows a row's own, as profile:5 does")
-    options = LoadOptions(layout=LayoutOptions(quoting=session.quoting))
-    data = load_benchmark(file, split="all", options=options)
+    place, options = Path(file), LoadOptions(layout=LayoutOptions(quoting=session.quoting))
+    states = [each.stat().st_mtime_ns for each in (place, *place.rglob("*")) if each.exists()]
+    try:  # once for all cells, and again where it has changed
+        if (key := (file, *states)) not in session.lent:
+            session.lent[key] = load_benchmark(file, split="all", options=options)
+    except UsageError as error:
+        way = "; the flags of -b do not reach it: palate data … --posts … -o FILE writes such rows"
+        raise BenchmarkError(f"--users {file}: {error}{way * bool(states)}") from None
+    data = session.lent[key]
     chosen = (row for row in data.rows if isinstance(row, PreferencePair))
     pool, parts = UserPool.of(data.rows, settings.seed, chosen), getattr(context, "parts", ())
     users = pool_of(parts or (context,), pool)

@@ -11,7 +11,7 @@ from palate.benchmarks import Dataset
 from palate.contexts.controls import CLUSTER
 from palate.embeddings import style_of
 from palate.errors import BenchmarkError
-from palate.records import User
+from palate.records import User, is_nobody, normal_form
 
 
 def kinds_of(users: Mapping[str, User], same: str) -> Mapping[str, Hashable]:
@@ -27,7 +27,8 @@ def kinds_of(users: Mapping[str, User], same: str) -> Mapping[str, Hashable]:
         return _clusters(users)
     traits = same.split(",")
     table = {of: [it.traits.get(name, "").strip() for name in traits] for of, it in users.items()}
-    return {of: tuple(values) for of, values in table.items() if all(values)}
+    table = {of: said for of, said in table.items() if all(said) and not any(map(is_nobody, said))}
+    return {of: (*map(normal_form, said),) for of, said in table.items()}
 
 
 def need_same(dataset: Dataset, same: str) -> None:

@@ -142,7 +142,8 @@ def exchange(prompt: object, answers: Sequence[object], names: Sequence[str]) ->
         (start, _), *starts = ended
         for (other, _), name in zip(starts, others, strict=True):
             if not alike(other, start):
-                raise DataError(f"begins otherwise than `{first}`", field=name)
+                way = "of votes on a first answer cut both behind it, and leave later votes out"
+                raise DataError(f"begins otherwise than `{first}`; {way}", field=name)
         texts = [text for _, text in ended]
         if prompt is None:
             return _question_of(start, texts, first)

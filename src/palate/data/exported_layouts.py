@@ -17,7 +17,7 @@ from palate.data.columns import (
     plain_columns,
     row_layout,
 )
-from palate.data.conversations import exchange, listed
+from palate.data.conversations import decoded, exchange, listed
 from palate.data.vote_layout import voted
 from palate.data.votes import side_of, sides_of
 from palate.errors import DataError
@@ -70,12 +70,8 @@ def label_studio(peek: Peek, options: LayoutOptions) -> LayoutMatch | str:
     if asked is None:
         return "`data` holds no question with two responses"
     prompt, two = asked
-    choices = [
-        _labelled(annotation)
-        for task in peek.values("annotations")
-        for annotation in task
-        if isinstance(annotation, Mapping) and not annotation.get("was_cancelled")
-    ]
+    given = (one for task in peek.values("annotations") for one in task if isinstance(one, Mapping))
+    choices = (_labelled(one) for one in given if not one.get("was_cancelled"))
     seen = [choice for choice in choices if choice is not None]
     sides = sides_of(seen, "annotations.result", two, options.votes)
     read = {
@@ -92,6 +88,7 @@ def label_studio(peek: Peek, options: LayoutOptions) -> LayoutMatch | str:
         counted = 0
         for annotation in row.get("annotations") or ():
             if annotation.get("was_cancelled") or (choice := _labelled(annotation)) is None:
+                match.account.leave_out("its annotation was cancelled, or holds no choice")
                 continue
             counted += 1
             who = annotation.get("completed_by")
@@ -105,7 +102,8 @@ def label_studio(peek: Peek, options: LayoutOptions) -> LayoutMatch | str:
         if not counted:
             raise DataError("holds no annotation that was finished", field="annotations")
 
-    return LayoutMatch(read, to_rows)
+    match = LayoutMatch(read, to_rows)
+    return match
 
 
 def _question_and_responses(peek: Peek) -> tuple[str, TwoResponses] | None:
@@ -150,12 +148,16 @@ def argilla(peek: Peek, options: LayoutOptions) -> LayoutMatch | str:
 
     def to_rows(row: Row) -> Iterator[dict[str, Any]]:
         both = exchange(row.get(prompt), [row[name] for name in two.columns], names)
+        if isinstance(row.get(vote), str) and not isinstance(decoded(row[vote]), list):
+            raise DataError("expected a list of JSON; write it with json.dumps", field=vote)
         values, users = listed(row.get(vote)), listed(row.get(beside[0]))
         states = listed(row.get(beside[1])) or ["submitted"] * len(values)
         if not len(values) == len(users) == len(states):
             raise DataError(f"has {len(values)} answers of {len(users)} users", field=vote)
         for k, (value, user, state) in enumerate(zip(values, users, states, strict=True), 1):
-            if state == "submitted":
+            if state != "submitted":
+                match.account.leave_out(f"its answer is {state}")
+            else:
                 yield {
                     **plain_columns(row, (*names, vote, *beside)),
                     **voted(both, side_of({}, (listed(value) or [value])[0], vote, sides)),
@@ -163,7 +165,8 @@ def argilla(peek: Peek, options: LayoutOptions) -> LayoutMatch | str:
                     "user_id": user,
                 }
 
-    return LayoutMatch(read, to_rows)
+    match = LayoutMatch(read, to_rows)
+    return match
 
 
 @row_layout("oasst", "message trees of OpenAssistant with ranked replies")

@@ -27,7 +27,7 @@ from palate.records import DistinctNames, PreferencePair, Question
 LOG = logging.getLogger("palate")
 Place = Callable[[int], tuple[str, int]]
 """Number of a row → its file and line."""
-EXTRA, VOTES = "extra", "votes"
+EXTRA, VOTES, TRAITS = "extra", "votes", "traits"
 OF_LAYOUTS = frozenset(
     {*TOLD, "response_a", "response_b", "input", "system", "history"} | {EXTRA, VOTES}
 )
@@ -281,8 +281,8 @@ def parse_columns(pairs: Sequence[str]) -> dict[str, str]:
         if ours == VOTES:
             columns |= {f"{VOTE_OF}{name}": name for name in theirs.split(",")}
         else:
-            both = ours == EXTRA and ours in columns
-            columns[ours] = f"{columns[EXTRA]},{theirs}" if both else theirs
+            both = ours in (EXTRA, TRAITS) and ours in columns
+            columns[ours] = f"{columns[ours]},{theirs}" if both else theirs
     return columns
 
 
@@ -309,8 +309,10 @@ class Mapped:
 
     def __init__(self, rows: Iterable[Numbered], columns: Mapping[str, str]) -> None:
         self.rows, self.columns = rows, dict(columns)
-        self.extra = [name for name in self.columns.pop(EXTRA, "").split(",") if name]
-        self.unmet = {**self.columns, **{f"{EXTRA} ({name})": name for name in self.extra}}
+        lists = {n: [*filter(None, self.columns.pop(n, "").split(","))] for n in (EXTRA, TRAITS)}
+        self.extra, self.traits = lists.values()
+        each = {f"{ours} ({name})": name for ours, names in lists.items() for name in names}
+        self.unmet = self.columns | each
 
     def __iter__(self) -> Iterator[Numbered]:
         """Yield (row number, row or its `DataError`)."""
@@ -326,6 +328,9 @@ class Mapped:
     def _renamed(self, row: Row) -> Row:
         self.unmet = {o: t for o, t in self.unmet.items() if t not in row}
         mapped = dict(row)
+        if given := {name: mapped.pop(name) for name in self.traits if name in row}:
+            only = next(iter(given.values())) if len(self.traits) == 1 else None
+            mapped[TRAITS] = only if str(only).lstrip().startswith("{") else given  # all of them
         for column, source in self.columns.items():
             if source in row:
                 mapped[column] = row[source]

@@ -33,16 +33,17 @@ PERSON = re.compile(
 STATE = re.compile(
     r"(?:.*[_:.])?(?:status|state|finished|done|completed|submitted|approved|rejected|accepted"
     r"|valid|spam|tainted|trusted|flagged|deleted|skipped|discarded|cancelled|preview|passed"
-    r"|(?:golden|attention)(?:[_:.].*)?)"
+    r"|(?:golden|attention)(?:[_:.].*)?|criteri(?:on|a)|aspect|dimension|attribute|metric|principle"
+    r"|(?:question|task|rating)_type)"
 )
-"""Names of columns that may say that a row does not count."""
+"""Names of columns that may say that a row does not count, or by what it compares."""
 PLACE = re.compile(
     r"(?:.*[_:.])?(?:left|right|swap(?:ped)?|flip(?:ped)?|shuffled?|reversed?|shown_first"
     r"|first_shown)(?:_(?:model|system|response))?|(?:(?:display|presentation|screen)_)?order"
 )
 """Names of columns that may say which response stood on which side."""
 TURN = re.compile(r"(?:turn|round)(?:_(?:id|index|idx|no|number))?")  # of how many before
-STATES = 6  # values that such a column has at most
+STATES = 8  # values that such a column has at most
 
 
 class RowNotes:
@@ -56,6 +57,7 @@ class RowNotes:
         self.unknown: dict[str, Counter[str] | None] = {}
         """Columns that nothing is read from, and what those hold that may say what a row is."""
         self.users: set[str] = set()
+        self.traits: set[tuple[str, str]] = set()
         self.left_out: dict[str, list[str]] = {}
         self.votes: set[int] = set()
         self.against_nobody = 0
@@ -72,6 +74,7 @@ class RowNotes:
         self.pointed += any(isinstance(name, str) and bool(WHOLE.fullmatch(name)) for name in ids)
         self.partly_dated += len({post.date is None for post in question.profile}) > 1
         self.columns.update(row)
+        self.traits.update(question.traits.items())
         for name, value in question.extra.items():
             if name not in self.unknown:
                 form = plain_form(name)
@@ -114,7 +117,7 @@ class RowNotes:
         """Say what was counted."""
         for reason, posts in self.left_out.items():
             account.say(f"{len(posts)} posts that {reason} are left out", f"the first: {posts[0]}")
-        rows, wrapped, twins = self.rows, max(self.wrapped), lost_zeros(self.users)
+        rows, wrapped = self.rows, max(self.wrapped)
         for counted, line in (
             (self.partly_dated, f"in {self.partly_dated} profiles some posts have no date: there "
              "the order of the file counts, oldest first"),
@@ -132,11 +135,13 @@ class RowNotes:
         ):  # fmt: skip
             if counted:
                 account.say(line)
-        if twins:
-            account.say(
-                "two ids differ in zeros before or capitals alone: two users?",
-                "{!r} and {!r}".format(*twins),
-            )
+        said = {of: {value for name, value in self.traits if name == of} for of, _ in self.traits}
+        alike = {("ids", "users"): self.users}
+        alike |= {(f"values of {of}", "kinds"): said[of] - {""} for of in sorted(said)}
+        for (what, whom), names in alike.items():
+            if twins := lost_zeros(names):
+                line = f"two {what} differ in zeros or capitals alone: two {whom}?"
+                account.say(line, "{!r} and {!r}".format(*twins))
         for places, what in (
             (self.equal, "equal votes of one person, each counted"),
             (self.opposite, "votes of one person against an earlier one of theirs, each counted"),

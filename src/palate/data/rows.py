@@ -84,7 +84,8 @@ def read_question(
     if missing:
         made = isinstance(row.get("id"), MadeId)
         have = ", ".join(sorted(str(name) for name in row if not made or name != "id")) or "none"
-        raise DataError(f"missing; the row has {have} (see --map)", field=missing[0])
+        what = "empty or null" if missing[0] in row else f"missing; the row has {have} (see --map)"
+        raise DataError(what, field=missing[0])
     identifier = read_identifier(row["id"])
     user = _identifier(row, "user_id")
     if user is not None and is_nobody(user):
@@ -126,9 +127,12 @@ def read_question(
     for name in CHOICE:
         if pair.responses and getattr(pair, name) not in pair.responses:
             raise DataError("is none of the row's `responses`", field=name)
-    if pair.chosen_again not in (None, pair.chosen, pair.rejected):
+    if (again := pair.chosen_again) in (None, pair.chosen, pair.rejected):
+        return pair
+    forms = {normal_form(text): text for text in (pair.chosen, pair.rejected)}
+    if normal_form(again) not in forms:
         raise DataError("is neither `chosen` nor `rejected`", field="chosen_again")
-    return pair
+    return pair.model_copy(update={"chosen_again": forms[normal_form(again)]})
 
 
 def _gold(row: Mapping[str, Any]) -> Gold:

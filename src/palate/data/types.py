@@ -131,14 +131,15 @@ def whole(value: object, field: str) -> object:
 
 
 def lost_zeros(names: Collection[str], others: Collection[str] | None = None) -> list[str]:
-    """Return a name, and another that differs in zeros before or capitals alone; else nothing.
+    """Return a name, and another that differs in zeros or capitals alone; else nothing.
 
     >>> lost_zeros({"007", "ann"}, {"7"}), lost_zeros({"007", "8"}), lost_zeros({"Ann", "ann"})
     (['007', '7'], [], ['Ann', 'ann'])
     """
     every = sorted(names if others is None else others)
-    bare = {other.casefold().lstrip("0"): other for other in every}
-    twins = ([name, bare.get(name.casefold().lstrip("0"), name)] for name in sorted(names))
+    bare = {WHOLE.sub(r"\1", other.casefold()).lstrip("0"): other for other in every}
+    forms = ((name, WHOLE.sub(r"\1", name.casefold()).lstrip("0")) for name in sorted(names))
+    twins = ([name, bare.get(form, name)] for name, form in forms)
     return next((pair for pair in twins if pair[0] != pair[1]), [])
 
 

@@ -24,9 +24,12 @@ NO_STRANGER = "no stranger"
 """Why a row is unscored that is to be read as a third user's and has none."""
 MOST_STRANGERS = 256
 """Third users that one row is judged by, at most."""
-MISSING = ("-", "--", "?", "nan", "nat", "none", "null", "nil", "n/a", "#n/a", "<na>", "undefined")
-GONE = ("[deleted]", "[removed]", "deleted", "[deleted user]")
-NOBODY = frozenset((*MISSING, *GONE, "unknown", "anonymous"))
+NOBODY = {
+    *("-", "--", "?", "nan", "nat", "none", "null", "nil", "n/a", "#n/a", "<na>", "undefined"),
+    *("[deleted]", "[removed]", "deleted", "[deleted user]", "unknown", "unspecified"),
+    *("prefer not to say", "prefer not to answer", "rather not say", "anonymous", "undisclosed"),
+    *("not specified", "not stated", "not applicable", "not available", "no answer", "don't know"),
+}
 PLACEHOLDER = re.compile(r"\$\{.*\}|\{\{.*\}\}|\{%.*%\}|%\{.*\}")
 """What a template or a platform should have filled in."""
 
@@ -200,7 +203,7 @@ def user_key(user_id: str) -> str:
 
 
 def is_nobody(name: str) -> bool:
-    """Tell whether a user's name is one of those that stand for no person.
+    """Tell whether a user's name, or what they said of a trait, stands for none.
 
     `NA` in capitals is a missing value of R; in small letters it may be a name.
 

@@ -65,9 +65,9 @@ def _checks(summary: AuditSummary) -> Table:
             failed = Number(f"({failed})", check.n_failed)
         numbers = [count(check.n_checked), failed] if check.n_checked else [NONE, NONE]
         rows.append([check.name, ASKS[check.name], *numbers])
-    couples, whole = "", ""
-    if summary.couples:
-        couples, whole = f", {summary.couples:,} mirrored couples", ", couples whole"
+    whole = ", couples whole" * bool(summary.couples)
+    sizes = {"rows": summary.rows, "mirrored couples": summary.couples}
+    sizes |= {"undecided rows left out": summary.undecided}
     needs = [f"{check.name} needs {check.needs}" for check in summary.checks if check.needs]
     notes = [
         f"{summary.without_reason:,} rows are without a reason; "
@@ -84,9 +84,15 @@ def _checks(summary: AuditSummary) -> Table:
             if each.limit is not None
         ),
         *(f"{name} counts for nothing: {_blindness(summary, name)}." for name in summary.unseen),
+        *(
+            "repeated: a vote made again counts for P too in `chosen_again` of its user's row."
+            for check in summary.checks
+            if check.name == "repeated" and check.n_failed and summary.ceilings.n_repeats
+        ),
         *([f"–: {'; '.join(needs)}."] if needs else []),
     ]
-    title = f"audit of {summary.benchmark}: {summary.rows:,} rows{couples}"
+    size = ", ".join(f"{n:,} {what}" for what, n in sizes.items() if n)
+    title = f"audit of {summary.benchmark}: {size}"
     columns = ["check", "a row fails where", "checked", "failed"]
     return Table(title, columns, rows, notes, 2, width=WIDTH)
 

@@ -159,7 +159,8 @@ def _why_none(summary: PolicySummary) -> str:
 
 def _notes(summary: PolicySummary, names: ShortNames) -> Iterator[str]:
     curves = [cell.readings[0] for cell in summary.cells]
-    units = "couples" if _mirrored(summary) else "rows"
+    in_couples = any(2 * cell.reward.n == summary.n_rows for cell in summary.cells)
+    units = "couples" if in_couples else "rows"
     yield (
         f"{summary.n_rows:,} rows; accuracy over {curves[0].accuracy.n:,} {units}, ties half. "
         "reward: alone; policy: without it; steered: at the chosen weight, read as the sum; gain: "
@@ -221,10 +222,6 @@ def _score(summary: PolicySummary) -> str:
         return f"tilt{shown}"
     k = "" if summary.k is None else f", k = {summary.k}"
     return f"decoder {summary.method}{k}{shown}"
-
-
-def _mirrored(summary: PolicySummary) -> bool:
-    return any(2 * cell.reward.n == summary.n_rows for cell in summary.cells)
 
 
 def _unit(summary: PolicySummary) -> str:

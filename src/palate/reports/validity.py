@@ -42,8 +42,7 @@ def tables(found: Validity) -> list[Table]:
         notes = [
             NOTE.format(what=of.rated),
             *_warnings(some),
-            *_common_rows(some),
-            *_constant(some),
+            *_passed_over(some),
             *(f"{few}: too few." for few in summary.too_few),
             *_left_out(summary),
             *_noisy(summary),
@@ -82,22 +81,17 @@ def forecast_table(scores: Sequence[ForecastScore]) -> Table:
     return Table.of("forecasts and what came", scores, columns, [FORECAST_NOTE])
 
 
-def _common_rows(some: Sequence[Coefficients]) -> list[str]:
-    return [
-        f"{one.metric} on {one.benchmark} uses the {one.n:,} of {one.n_largest:,} that "
-        f"all scorers scored ({' under '.join(one.smallest)} has the fewest)."
-        for one in some
-        if one.n < one.n_largest
-    ]
-
-
-def _constant(some: Sequence[Coefficients]) -> list[str]:
-    return [
-        f"{', '.join(f'{one.metric} of {one.benchmark}' for one in figures)}: {len(blind)} blind "
-        "scorers are excluded; on couples both values are ½ by construction."
-        for blind, figures in grouped(some, lambda one: one.constant).items()
-        if blind
-    ]
+def _passed_over(some: Sequence[Coefficients]) -> Iterator[str]:
+    for one in (one for one in some if one.n < one.n_largest):
+        yield (
+            f"{one.metric} on {one.benchmark} uses the {one.n:,} of {one.n_largest:,} that "
+            f"all scorers scored ({' under '.join(one.smallest)} has the fewest)."
+        )
+    for blind, figures in grouped(some, lambda one: one.constant).items():
+        if blind:
+            named = ", ".join(f"{one.metric} of {one.benchmark}" for one in figures)
+            why = "scorers are excluded; on couples both values are ½ by construction."
+            yield f"{named}: {len(blind)} blind {why}"
 
 
 def _left_out(summary: ValiditySummary) -> Iterator[str]:

@@ -160,11 +160,6 @@ def _no_ids(value: Any) -> Any:
     return value
 
 
-def _row_name(value: Any) -> Any:
-    # The row contract reads a whole number as the text that it is.
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
-
-
 def _unicode(value: str) -> str:
     if SURROGATE.search(value):
         raise PydanticCustomError("surrogate", "holds half a surrogate pair; not Unicode text")
@@ -173,8 +168,9 @@ def _unicode(value: str) -> str:
 
 NoIds = BeforeValidator(_no_ids)
 Text = Annotated[str, NoIds, AfterValidator(_unicode)]
-Name = Annotated[str, BeforeValidator(_row_name), AfterValidator(_unicode)]
-"""The id of a row or a user."""
+AsText = BeforeValidator(lambda value: str(value) if type(value) is int else value)
+Name = Annotated[str, AsText, AfterValidator(_unicode)]
+"""The id of a row or a user; a whole number is the text that it is, as in the row contract."""
 
 
 class ForeignBody(BaseModel):

@@ -14,6 +14,7 @@ from palate.benchmarks import Dataset
 from palate.comparison import evaluate
 from palate.construction import Audit, audit
 from palate.errors import SpecError, UsageError
+from palate.reports.construction import audit_tables
 from palate.seeding import rng
 
 
@@ -135,3 +136,17 @@ def test_options_that_do_not_fit_are_refused(
     with pytest.raises(error, match=message) as raised:
         audit(long_rows(3), **options, root=None)
     assert "\n" not in str(raised.value)
+
+
+def test_undecided_rows_and_votes_made_again_are_told() -> None:
+    rows = [row(f"{k}", f"u{k % 3}", text=f"Tea {k // 3}?", chosen="Yes.", rejected="No.")
+            for k in range(6)]  # fmt: skip
+    rows += [row("6", "u0", text="Tea 0?", chosen="No.", rejected="Yes."),
+             row("7", "u1", text="Tea 8?", chosen="Yes.", rejected="No.", tie=True)]  # fmt: skip
+    result = audit(set_of(*rows).select(), root=None)
+    table = audit_tables(result)[0]
+    assert result.summary.undecided == 1
+    assert table.title.endswith("7 rows, 1 undecided rows left out")
+    assert any(
+        "counts for P too in `chosen_again` of its user's row" in note for note in table.notes
+    )
