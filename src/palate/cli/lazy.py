@@ -22,7 +22,7 @@ from palate.errors import UsageError, first_line
 MOST_SHOWN = 24
 """Options that `--help` shows; the others are shown by `--help-all`."""
 RARE = (
-    *("agreed", "max_line", "trust_remote_code", "attention", "compile"),
+    *("margin", "agreed", "max_line", "trust_remote_code", "attention", "compile"),
     *("template_date", "chat_template"),
     *("batch_tokens", "order_as_in_file", "revision", "source", "engine", "requests", "shard"),
     *("max_cost", "retry_unscored", "device", "pairs", "noise_rows", "ask_again", "repeats"),
@@ -140,8 +140,6 @@ def _hide_rare(command: Any) -> None:
     by_name = {parameter.name: parameter for parameter in command.params}
     hidden = len(by_name) + 1 - MOST_SHOWN  # and --help
     rare = [by_name[name] for name in RARE if name in by_name and not by_name[name].required]
-    if "pressure" in by_name:  # beside --margin, which is about it
-        rare.sort(key=lambda parameter: parameter.name == "agreed")
     for parameter in rare[: max(0, hidden)]:
         parameter.hidden = True
 
