@@ -116,8 +116,8 @@ def test_one_vote_a_pair_is_not_identifiable_in_words() -> None:
 
 
 def cast(*users: str, times: int = 1) -> list[dict[str, object]]:
-    """Return rows without ids: each user's vote on 30 pairs, so many times."""
-    texts = [{"question": f"{k}?", "chosen": f"Yes {k}.", "rejected": "No."} for k in range(30)]
+    """Return rows without ids: each user's vote on 12 pairs, so many times."""
+    texts = [{"question": f"{k}?", "chosen": f"Yes {k}.", "rejected": "No."} for k in range(12)]
     return [{"user_id": user, **each} for _ in range(times) for each in texts for user in users]
 
 
@@ -132,16 +132,16 @@ def notes_of(rows: list[dict[str, object]]) -> tuple[Ceilings, list[str]]:
 def test_a_file_written_twice_tells_no_second_vote() -> None:
     once, _ = notes_of(cast(*USERS))
     told, notes = notes_of(cast(*USERS, times=2))
-    assert (told.copies, told.n_votes, told.n_repeats, told.personal) == (750, 750, 0, None)
+    assert (told.copies, told.n_votes, told.n_repeats, told.personal) == (300, 300, 0, None)
     assert told.blind == once.blind and once.copies == 0
-    assert notes[1] == ("P is not identifiable: 750 rows equal another; add ids, or drop them.")
+    assert notes[1] == ("P is not identifiable: 300 rows equal another; add ids, or drop them.")
     for name, value in (("id", "{}"), ("date", "2026-03-01T00:00:{:02}Z")):
         rows = [
-            {**row, name: value.format(k if name == "id" else k // 750)}
+            {**row, name: value.format(k if name == "id" else k // 300)}
             for k, row in enumerate(cast(*USERS, times=2))
         ]
         told, _ = notes_of(rows)
-        assert (told.copies, told.n_repeats) == (0, 750) and told.personal is not None
+        assert (told.copies, told.n_repeats) == (0, 300) and told.personal is not None
 
 
 def test_a_vote_that_is_in_a_list_twice_is_no_second_vote() -> None:
@@ -163,14 +163,14 @@ def test_rows_that_name_no_user_are_nobodys_votes() -> None:
     told, notes = notes_of(bare)
     assert (told.n_pairs, told.n_votes, told.blind, told.copies) == (0, 0, None, 0)
     assert "rows that name no user are nobody's" in notes[0]
-    assert notes_of([*cast(*USERS), *bare])[0].n_votes == 750
+    assert notes_of([*cast(*USERS), *bare])[0].n_votes == 300
 
 
 def test_second_votes_of_one_user_are_counted_each_and_tell_no_other() -> None:
     rows = [{**row, "id": k} for k, row in enumerate(cast("ann", times=3))]
     told, notes = notes_of(rows)
-    assert (told.n_repeats, told.personal) == (60, None)
-    assert "60 times a user voted again" in notes[0] and "or too few did" in notes[2]
+    assert (told.n_repeats, told.personal) == (24, None)
+    assert "24 times a user voted again" in notes[0] and "or too few did" in notes[2]
 
 
 def test_where_scorers_stand_repeats_no_figure_of_nothing_shown() -> None:
