@@ -11,6 +11,7 @@ import pytest
 from command_line import write_rows
 from field_studies import alignment, write_csv
 from palate.benchmarks import Dataset, LoadOptions, agreements, load_benchmark
+from palate.cli.options import LoadingWithChoices
 from palate.errors import BenchmarkError, UsageError
 from palate.records import PreferencePair, normal_form
 
@@ -33,6 +34,13 @@ def one_pair(chosen: str, **more: Any) -> list[dict[str, Any]]:
     ]
 
 
+def asked(question: str, chosen: str) -> list[dict[str, Any]]:
+    """Return the same votes on another question."""
+    return [
+        {**row, "id": f"{row['id']} {question}", "question": question} for row in one_pair(chosen)
+    ]
+
+
 @pytest.mark.parametrize("sides", ["TT", "TTM", "TT="])
 def test_two_users_another_vote_or_a_tie_are_no_agreement(sides: str) -> None:
     with pytest.raises(BenchmarkError, match="votes: 3 users or more agree on no pair"):
@@ -43,7 +51,7 @@ def test_three_users_agree_in_whatever_form_the_texts_are() -> None:
     rows = [*one_pair("TTT"), vote("d", "Drink? ", "Tea. ", "Milk."), vote("e", "Food?", "X", "Y")]
     kept = agreements(set_of(*rows))
     assert {pair.user_id for pair in kept.pairs} == set("abcd")
-    assert (kept.agreed, kept.mirrored, len(kept.everyone)) == ("only", False, 5)
+    assert (kept.agreed, kept.mirrored, len(kept.everyone)) == (5, False, 5)
     assert kept.how_read["agreed"] == "only"
     assert "agreed" not in set_of(*rows).how_read
 
@@ -73,8 +81,56 @@ def test_other_words_are_refused_and_no_couple_agrees(tmp_path: Path) -> None:
     file = write_rows(tmp_path / "votes.jsonl", one_pair("TTM"))
     with pytest.raises(UsageError, match="--agreed all: the one choice is only"):
         load_benchmark(file, agreed="all")
-    with pytest.raises(BenchmarkError, match="agree on no pair"):
+    with pytest.raises(UsageError, match="--mirrors only, --agreed only: no couple agrees"):
         load_benchmark(file, agreed="only", mirrored="only")
+
+
+@pytest.mark.parametrize("split", [None, "test"])
+@pytest.mark.parametrize("user", ["a", "d"])
+@pytest.mark.parametrize("side", ["M", "="])
+def test_a_past_vote_breaks_agreement_whatever_becomes_of_it(
+    side: str, user: str, split: str | None
+) -> None:
+    """One of the user's own evaluated pairs, and a tie, are no past choice, and votes still."""
+    rows = [{**row, "split": "test"} for row in (*one_pair("TTT"), *asked("Food?", "TTT"))]
+    past = {**one_pair(side)[0], "id": "past", "user_id": user, "split": "adapt"}
+    kept = agreements(Dataset.of([*rows, past], "votes").select(split))
+    assert {pair.text for pair in kept.pairs} == {"Food?"}
+
+
+@pytest.mark.parametrize("subset", [{}, {"subset": "drinks"}])
+@pytest.mark.parametrize("side", ["M", "="])
+def test_choices_of_another_file_are_votes(
+    side: str, subset: dict[str, str], tmp_path: Path
+) -> None:
+    both = (*one_pair("TTT"), *asked("Food?", "TTT"))
+    file = write_rows(tmp_path / "votes.jsonl", [{**row, **subset} for row in both])
+    past = {**one_pair(side)[0], "id": "past", "date": "2026-03-01"}
+    early = {**vote("e", "Meal?", "X", "Y"), "date": "2026-01-01"}
+    choices = write_rows(tmp_path / "choices.jsonl", [past, early])
+    for days in ({}, {"until": "2026-02-01"}):
+        dated = write_rows(
+            tmp_path / "votes.jsonl", [{**row, **subset, "date": "2026-01-01"} for row in both]
+        )
+        loading = LoadingWithChoices(agreed="only", choices=str(choices), **days)
+        (kept,) = loading.load_all([str(dated)], 0)
+        assert {pair.text for pair in kept.pairs} == {"Food?"}
+    assert len(load_benchmark(file, agreed="only").pairs) == 6
+
+
+def test_a_later_choice_for_the_other_side_is_a_vote_both_ways() -> None:
+    alike, other = ({"chosen_again": text} for text in ("Tea.", "Milk."))
+    assert len(agreements(set_of(*one_pair("TTT", **alike))).pairs) == 3
+    (first, *rest) = one_pair("TTT")
+    with pytest.raises(BenchmarkError, match="agree on no pair"):
+        agreements(set_of({**first, **other}, *rest))
+
+
+def test_rows_that_name_no_user_are_nobodys_votes() -> None:
+    bare = [{n: v for n, v in row.items() if n != "user_id"} for row in one_pair("TTT")]
+    with pytest.raises(BenchmarkError, match="no pair; 3 rows name no user, and are nobody's vot"):
+        agreements(set_of(*bare))
+    assert len(agreements(set_of(*asked("Food?", "TTT"), *bare)).pairs) == 3
 
 
 def brute_force(data: Dataset) -> set[str]:

@@ -92,10 +92,10 @@ how good anybody could be
  with the user, P                      –                 –
  taste is worth, P − B                 –                 –
 
-B is not identifiable: no pair has votes of two users. Let two or more people, better five, vote on
-the same pairs.
-P is not identifiable: nobody voted on a pair again. Ask some users the same pairs once more; leave
-both rows in the file, or name the later choice in `chosen_again`.
+B is not identifiable: no pair has votes of two users, and rows that name no user are nobody's. Let
+two or more people, better five, vote on the same pairs.
+P is not identifiable: nobody voted on a pair again, or too few did. Ask some users the same pairs
+once more; leave both rows in the file, or name the later choice in `chosen_again`.
 
 what was read of teas
 

@@ -119,7 +119,7 @@ def test_choices_of_another_file_are_those_before_the_end(
     assert [f"Chose {k}." in printed for k in (2, 6, 10)] == [True, True, False]
     code, _, errors = palate(*words, "--since", "2025", "--until", "2026-01-01")
     assert code == 2
-    assert "votes: --since 2025-01-01 --until 2026-01-01: no row is within" in errors
+    assert "past: --until 2026-01-01: no row is within" in errors  # choices are read first
 
 
 def test_data_says_which_days_and_writes_those_of_some(

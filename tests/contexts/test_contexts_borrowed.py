@@ -137,6 +137,8 @@ def test_pressure_needs_a_pair_and_joins_nothing() -> None:
 
 @pytest.mark.parametrize("contexts", [["none"], ["pressure"], ["profile:3?users=b.jsonl"]])
 def test_users_that_no_context_shows_are_refused(contexts: list[str]) -> None:
+    with pytest.raises(UsageError, match=r"--users \(empty\): name a file of users"):
+        with_costs(None, "", pressure=True)
     with pytest.raises(UsageError, match=r"--users a\.jsonl: no context shows a user of it"):
         with_costs(contexts, "a.jsonl", pressure=False)
 

@@ -51,8 +51,8 @@ class Dataset:
     split: str | None = None
     mirrors: str | None = None
     """`only` where the pairs are the mirrored couples of a larger set."""
-    agreed: str | None = None
-    """`only` where the pairs are those of a larger set on which all users agree."""
+    agreed: int | None = None
+    """Where the pairs are those on which all users agree: of how many decided pairs."""
     limited: int | None = None
     """The limit they were drawn under."""
     window: Mapping[str, str] = field(default_factory=dict)
@@ -75,6 +75,8 @@ class Dataset:
     history: tuple[PreferencePair, ...] = ()
     """The users' past choices: the decided rows of the split `adapt` where another was selected.
     `limit` and `mirrors` leave them alone; `until` leaves out the later ones."""
+    votes: tuple[Question, ...] = ()
+    """All rows that were read, and past choices from elsewhere: what `--agreed only` counts."""
     history_left_out: int = 0
     """Past choices left out because they are one of their user's evaluated pairs."""
 
@@ -168,7 +170,7 @@ class Dataset:
     @property
     def past(self) -> Dataset:
         """The past choices as a set of their own, with nothing of any other row."""
-        empty: dict[str, Any] = {"undecided": (), "unrated": (), "everyone": (), "history": ()}
+        empty: Any = dict.fromkeys(("undecided", "unrated", "everyone", "history", "votes"), ())
         return replace(self, rows=self.history, split=PAST, ties=0, mirrored=False, **empty)
 
     @property
@@ -181,7 +183,7 @@ class Dataset:
             "limit": self.limited,
             "columns": dict(self.columns),
             **({"order": "as in file"} if self.order_as_in_file else {}),
-            **({"agreed": self.agreed} if self.agreed else {}),
+            **({"agreed": "only"} if self.agreed else {}),
             **self.window,
         }
 
@@ -271,10 +273,9 @@ class Dataset:
         rated = tuple(row for row in undecided if row.gold.ratings != (None, None))
         unrated = tuple(row for row in undecided if row.gold.ratings == (None, None))
         past = [r for r in self.rows if wanted not in ("all", PAST) and r.split == PAST]
-        selected = as_mirrored(
-            replace(self, rows=decided, ties=ties, undecided=rated, unrated=unrated, split=wanted)
-        )
-        return selected.with_history(past)
+        selected = replace(self, rows=decided, ties=ties, undecided=rated, unrated=unrated)
+        selected = replace(selected, split=wanted, votes=(*self.votes, *self.rows))
+        return as_mirrored(selected).with_history(past)
 
     def with_history(self, rows: Iterable[Question]) -> Dataset:
         """Return the set with more past choices of its users; undecided ones are left out.
@@ -285,9 +286,12 @@ class Dataset:
         pair; `DataError` for a user whose id differs from an evaluated one's in form alone.
         """
         past = need_pairs((*self.history, *rows), f"{self.name}, past choices")
+        known, anywhere = {row.subset for row in self.votes}, {"subset": ""}
+        cast = (row if row.subset in known else row.model_copy(update=anywhere) for row in past)
+        more = replace(self, votes=(*self.votes, *cast))
         past = tuple(pair for pair in past if not pair.tie)
         if not past:
-            return self
+            return more
         evaluated = (*self.everyone, *self.rows)
         names = DistinctNames()
         for row in (*evaluated, *past):
@@ -308,7 +312,7 @@ class Dataset:
                 "choices are other rows, with ids of their own"
             )
         left_out = self.history_left_out + len(past) - len(untold)
-        return replace(self, history=untold, history_left_out=left_out)
+        return replace(more, history=untold, history_left_out=left_out)
 
     def for_training(self, split: str | None = None) -> Dataset:
         """Return what may be learnt from: by default the split `adapt`, or all rows without splits.

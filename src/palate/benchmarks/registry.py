@@ -118,12 +118,13 @@ def load_benchmark(
     since: str | None = None,
     until: str | None = None,
     options: LoadOptions | None = None,
+    choices: Dataset | None = None,
 ) -> Dataset:
     """Load what an evaluation reads: a benchmark's split, or its mirrored couples only.
 
-    With `agreed="only"` the rows of pairs on which all users agree, three or more.
-    With `since` rows from that day or moment on, with `until` rows before it; past choices, those
-    before `until`.
+    With `agreed="only"` the rows of pairs on which all users agree, three or more; their `choices`
+    from elsewhere are votes too. With `since` rows from that day or moment on, with `until` rows
+    before it; past choices, those before `until`.
 
     >>> pairs = load_benchmark("tasting")
     >>> len(pairs.pairs), pairs.mirrored, len(pairs.couples)
@@ -132,6 +133,8 @@ def load_benchmark(
     for flag, given in (("mirrors", mirrored), ("agreed", agreed)):
         if given not in (None, "only"):
             raise UsageError(f"--{flag} {given}: the one choice is only")
+    if mirrored and agreed:
+        raise UsageError("--mirrors only, --agreed only: no couple agrees; leave one of them out")
     if limit is not None and limit < 1:
         raise UsageError(f"--limit {limit}: expected 1 or more")
     name = str(name)
@@ -144,6 +147,7 @@ def load_benchmark(
         spec.only({"subset"})
         benchmark, subset = find_benchmark(spec.kind), spec.options.get("subset")
     pairs = benchmark.load(options, subset=subset).select(split)
+    pairs = pairs.with_history(choices.votes or choices.rows) if choices else pairs
     if mirrored == "only":
         pairs = mirrors(pairs, seed)
     if agreed == "only":

@@ -14,7 +14,7 @@ from scipy.sparse import csr_array
 from palate.benchmarks.dataset import Dataset, as_mirrored
 from palate.benchmarks.votes import what_was_asked
 from palate.errors import BenchmarkError, DataError, UsageError
-from palate.records import Question, normal_form, read_date
+from palate.records import PreferencePair, Question, normal_form, read_date
 from palate.records.arguments import grouped
 from palate.seeding import rng, shuffled
 
@@ -82,20 +82,26 @@ def agreements(pairs: Dataset, least: int = 3) -> Dataset:
     """Return the rows of pairs on which all users agree, so many or more; there is no couple.
 
     Pairs are told as in `couple_votes`. Who called one a tie does not agree, nor who voted both
-    ways; past choices are votes too. Raises `BenchmarkError` where there is no such pair.
+    ways, in `chosen_again` too. Rows of all splits are votes, and past choices; a row that names
+    no user adds none to the users. Raises `BenchmarkError` where there is no such pair.
     """
     pairs = pairs if pairs.split is not None else pairs.select()
-    every = (*pairs.pairs, *pairs.undecided, *pairs.unrated, *pairs.history)
+    every = (*pairs.votes, *pairs.pairs, *pairs.undecided, *pairs.unrated, *pairs.history)
+    cast = grouped((v for v in every if isinstance(v, PreferencePair)), what_was_asked)
     agreed = set()
-    for asked, votes in grouped(every, what_was_asked).items():
+    for asked, some in cast.items():
+        votes = [*some, *cast.get(("", *asked[1:]), ())]
         sides = {"" if vote.tie else normal_form(vote.chosen) for vote in votes}
-        if len(sides) == 1 and len({vote.user_id for vote in votes}) >= least:
+        sides |= {normal_form(vote.chosen_again) for vote in votes if vote.chosen_again}
+        if len(sides) == 1 and len({v.user_id for v in votes if v.user_id != v.id}) >= least:
             agreed.add(asked)
     rows = tuple(pair for pair in pairs.pairs if what_was_asked(pair) in agreed)
     if not rows:
-        raise BenchmarkError(f"{pairs.name}: {least} users or more agree on no pair")
+        unnamed = sum(pair.user_id == pair.id for pair in pairs.pairs)
+        why = f"; {unnamed:,} rows name no user, and are nobody's votes" * bool(unnamed)
+        raise BenchmarkError(f"{pairs.name}: {least} users or more agree on no pair{why}")
     selected = replace(pairs, rows=rows, everyone=pairs.everyone or pairs.rows, mirrored=False)
-    return replace(selected, agreed="only", undecided=(), unrated=())
+    return replace(selected, agreed=len(pairs.gathered), undecided=(), unrated=())
 
 
 def match_opposite(

@@ -161,7 +161,7 @@ class Loading(DatedReading):
         """Return what loading is told."""
         return replace(super().options(), source=self.source, revision=self.revision)
 
-    def load(self, name: str, seed: int, limit: int | None = None) -> Dataset:
+    def load(self, name: str, seed: int, limit: int | None = None, choices: Any = None) -> Dataset:
         """Load what is asked for of one benchmark; a bad row's error names what leaves it out."""
         try:
             return load_benchmark(
@@ -174,6 +174,7 @@ class Loading(DatedReading):
                 since=self.since,
                 until=self.until,
                 options=self.options(),
+                choices=choices,
             )
         except DataError as error:
             if error.line is None or self.skip_bad_rows:
@@ -196,15 +197,13 @@ class LoadingWithChoices(Loading):
 
     def load_all(self, names: Sequence[str], seed: int) -> list[Dataset]:
         """Load every benchmark, with the earlier choices of its users."""
-        loaded = [self.load(name, seed, self.limit) for name in dict.fromkeys(names)]
         if self.choices is None:
-            return loaded
+            return [self.load(name, seed, self.limit) for name in dict.fromkeys(names)]
         options = replace(self.options(), source=None)
-        past = load_benchmark(self.choices, split="all", until=self.until, options=options).pairs
+        past = load_benchmark(self.choices, split="all", until=self.until, options=options)
         more = ("--choices", Path(self.choices).name)
-        return [
-            replace(pairs.with_history(past), command=(*pairs.command, *more)) for pairs in loaded
-        ]
+        loaded = (self.load(name, seed, self.limit, past) for name in dict.fromkeys(names))
+        return [replace(pairs, command=(*pairs.command, *more)) for pairs in loaded]
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,11 @@ class Finding:
     of_state: bool = False
     """True where states of a personal scorer are compared, not contexts."""
 
+    @property
+    def own_run(self) -> Run | None:
+        """The run; None where it is the one that was shown nothing."""
+        return None if self.run is self.nothing else self.run
+
 
 def findings_of(grid: Grid) -> list[Finding]:
     """Return a finding for each scorer and context; under one context the largest gain first.

@@ -168,7 +168,7 @@ def costs_of(runs: Sequence[Run], *, margin: float = MARGIN) -> list[Cost]:
     costs = []
     for run in runs:
         kind = shows(run.summary.context)
-        own = kind == "user" and run.agreed and not run.summary.oracle
+        own = kind == "user" and run.summary.agreed_of and not run.summary.oracle
         if own or kind in ("borrowed", "pressure"):
             costs.append(_cost(run, plain.get(run.cell[:2]), margin))
     return costs

@@ -14,7 +14,6 @@ from palate.construction.filter_validation import (
     adherence_sight,
     blind_sights,
     blind_verdicts,
-    ceilings_of,
     rubric_sight,
     standings_of,
     without_user,
@@ -100,7 +99,7 @@ def audit(
         sights += [adherence_sight(gaps), *rubric_sight(pairs, measure, work)]
     seen = {sight.filter for sight in sights if sight.shown}
     unseen = {sight.filter for sight in sights} - seen - {"rubric"}
-    without = without_user(pairs, embedder, work)
+    without, told = without_user(pairs, embedder, work)
     rows = _audit_rows(pairs, checks, unseen)
     grid = run_grid(cells, work)
     summary = AuditSummary(
@@ -118,7 +117,7 @@ def audit(
         sights=tuple(sights),
         unseen=tuple(sorted(unseen)),
         without_user=without,
-        ceilings=ceilings_of(pairs),
+        ceilings=told,
         standings=standings_of(grid),
     )
     name = " ".join(Spec.parse(spec).kind for spec in (adherence, blind) if spec) or "rows"

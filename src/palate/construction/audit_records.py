@@ -70,7 +70,7 @@ class Standing(Record):
 
     scorer: str
     context: str
-    accuracy: tuple[ReportedEstimate | None, ReportedEstimate, ReportedEstimate | None]
+    accuracy: tuple[ReportedEstimate | None, ReportedEstimate | None, ReportedEstimate | None]
     """Shown nothing, the user's, and a stranger's."""
     identity: Gain | None
     finding: str

@@ -24,7 +24,7 @@ from palate.evaluation import Work, evaluated
 from palate.learning import Choices
 from palate.learning.choices import FOLDS, folds
 from palate.learning.heads import fit_head
-from palate.metrics import Ceilings, Clusters, Estimate, accuracy, ceilings, equivalence
+from palate.metrics import Ceilings, Clusters, Estimate, accuracy, equivalence
 from palate.metrics.arrays import FloatArray, id_codes
 from palate.quality import QualityMetric, rate_samples
 from palate.records import Judge, Outcome, PreferencePair, Scorer, normal_form
@@ -180,15 +180,17 @@ RIDGE, WARN_ABOVE = 1.0, 0.6
 PROBE = "style probe"
 
 
-def without_user(pairs: Dataset, embedder: str | None, work: Work) -> tuple[BlindFinding, ...]:
-    """Return how often length and style tell the chosen answer, against ½.
+def without_user(
+    pairs: Dataset, embedder: str | None, work: Work
+) -> tuple[tuple[BlindFinding, ...], Ceilings]:
+    """Return how often length and style tell the chosen answer, against ½; and the ceilings.
 
     `longest` and `shortest` are ordinary runs; a probe is fitted on the other questions, to counts
     of style, and to an embedder's vectors beside them. Clustered as in `evaluate`. None are needed
     where all rows are mirrored: there each is at ½ by law.
     """
     if pairs.mirrored:
-        return ()
+        return (), Ceilings(len(pairs.couples), len(pairs.rows), 0, blind=(0.5, 0.5))
     runs = {name: evaluated(name, pairs, "none", work) for name in ("longest", "shortest")}
     values = {name: run.verdicts.values for name, run in runs.items()}
     values[PROBE] = _probed(pairs, ["style"], work)
@@ -202,7 +204,10 @@ def without_user(pairs: Dataset, embedder: str | None, work: Work) -> tuple[Blin
         figure, words = ReportedEstimate.of(estimate), tested.words("pairs")
         finding = {"finding": tested.finding, "p": tested.p, "words": words}
         findings.append(BlindFinding(scorer=scorer, accuracy=figure, **finding))
-    return tuple(findings)
+    told = replace(runs["longest"].verdicts.ceilings, accuracy=None, captured=None)
+    if pairs.agreed:
+        told = Ceilings(0, 0, 0, note="no ceilings: the pairs were chosen by their votes")
+    return tuple(findings), told
 
 
 def _probed(pairs: Dataset, sources: list[str], work: Work) -> FloatArray:
@@ -218,24 +223,11 @@ def _probed(pairs: Dataset, sources: list[str], work: Work) -> FloatArray:
     return probe(sides, users, questions, work.settings.seed)
 
 
-def ceilings_of(pairs: Dataset) -> Ceilings:
-    """Return what the votes tell of the best accuracy without the user, and with."""
-    if pairs.mirrored:
-        return Ceilings.of_couples(len(pairs.couples))
-    if pairs.agreed:
-        return Ceilings(0, 0, 0, note="no ceilings: the pairs were chosen by their votes")
-    fields = ("user_id", "normal_key", "chosen", "rejected", "alike")
-    users, questions, *texts, alike = ([getattr(pair, of) for pair in pairs.pairs] for of in fields)
-    again = np.array([-1 if value is None else value for value in alike], np.int8)
-    forms = tuple([normal_form(text) for text in side] for side in texts)
-    return ceilings(Clusters.of(users, questions=questions, texts=forms), alike=again)
-
-
 def standings_of(grid: Grid) -> tuple[Standing, ...]:
     """Return each scorer's finding, with its accuracy under nothing, posts and a stranger's."""
     standings = []
     for finding in findings_of(grid):
-        runs = finding.nothing, finding.run, finding.stranger
+        runs = finding.nothing, finding.own_run, finding.stranger
         fields = {name: getattr(finding, name) for name in ("scorer", "context", "identity")}
         fields["accuracy"] = tuple(run and run.summary.accuracy for run in runs)
         reached = finding.run.verdicts.ceilings

@@ -340,7 +340,7 @@ def _finish(
         never_asked=sum(not draft.has_asked for draft in couples),
         stages=tuple(maker.stages),
         audit=audited and audited.summary,
-        without_user=without_user(dataset, None, maker.work) if pairs else (),
+        without_user=without_user(dataset, None, maker.work)[0] if pairs else (),
         dataset_hash=hash_of_file(file) if file else None,
     )
     if pairs:

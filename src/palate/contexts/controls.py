@@ -310,7 +310,8 @@ def with_costs(
     listed = [NOTHING, *(contexts or ["profile:5"] * bool(users)), *["pressure"] * pressure]
     lent = [users is not None and shows(text) == "user" for text in listed]
     if users is not None and not (users and any(lent)):
-        raise UsageError(f"--users {users}: no context shows a user of it; add -c profile:5")
+        why = "no context shows a user of it; add -c profile:5" if users else "name a file of users"
+        raise UsageError(f"--users {users or '(empty)'}: {why}")
     both = zip(listed, lent, strict=True)
     return [str(context_spec(t).having(users=users)) if lends else t for t, lends in both]
 

@@ -67,8 +67,8 @@ class Several(NamedTuple):
     columns: tuple[str, ...]
     who: str
     describe: str
-    votes: Callable[[Row], list[tuple[object, Side]]]
-    """Row → (user, side) of each."""
+    votes: Callable[[Row], list[tuple[object, Side, object]]]
+    """Row → (user, side, all that is there of it) of each."""
 
 
 @row_layout(
@@ -119,9 +119,10 @@ def vote(peek: Peek, options: LayoutOptions) -> LayoutMatch | str:
             rated = [row.get(name) for name in ballot.ratings]
             yield {**rest, "id": row.get("id"), **voted(both, side, rated), **user_of(row, who)}
         elif several is not None:
-            for k, (user, side) in enumerate(several.votes(row), 1):
-                name = f"{row.get('id', UNNAMED)}-{k}"
-                yield {**rest, "id": name, **voted(both, side), "user_id": user}
+            for k, (by, side, of) in enumerate(votes := several.votes(row), 1):
+                # What is there twice is named by what it holds, as rows that are there twice.
+                name = None if votes.count((by, side, of)) > 1 else f"{row.get('id', UNNAMED)}-{k}"
+                yield {**rest, "id": name, **voted(both, side), "user_id": by}
 
     single = ballot.columns[0] if ballot and len(ballot.columns) == 1 else None
     match = LayoutMatch(read, to_rows, vote=single)
@@ -249,7 +250,7 @@ class _VoteColumns(NamedTuple):
             return self.by_column()
         columns = tuple(column for votes_of in lists for column in votes_of.columns)
 
-        def every(row: Row) -> list[tuple[object, Side]]:
+        def every(row: Row) -> list[tuple[object, Side, object]]:
             given = [vote for votes_of in lists for vote in votes_of.votes(row)]
             if not given:
                 raise DataError("holds no vote", field=columns[0])
@@ -275,12 +276,11 @@ class _VoteColumns(NamedTuple):
             values = [row[name] for row in self.peek.rows if row.get(name) not in NO_VOTE]
             read[name] = sides_of(values, name, self.two, self.options.votes)
 
-        def votes(row: Row) -> list[tuple[object, Side]]:
+        def votes(row: Row) -> list[tuple[object, Side, object]]:
             voted = [name for name in columns if row.get(name) not in NO_VOTE]
             if not voted:
                 raise DataError("holds no vote", field=columns[0])
-            sides = (side_of(row, row[name], name, read[name]) for name in voted)
-            return [*zip((name.removeprefix(VOTE_OF) for name in voted), sides, strict=True)]
+            return [(n.removeprefix(VOTE_OF), side_of(row, row[n], n, read[n]), n) for n in voted]
 
         return Several(tuple(columns), "their columns", f"each of {', '.join(columns)}", votes)
 
@@ -291,9 +291,9 @@ def _is_vote(peek: Peek, column: str) -> bool:
 
 def _votes_of(
     row: Row, column: str, who: str, choice: str, read: Mapping[str, Side]
-) -> list[tuple[object, Side]]:
+) -> list[tuple[object, Side, object]]:
     return [
-        (item.get(who), side_of(item, item.get(choice), f"{column}.{choice}", read))
+        (item.get(who), side_of(item, item.get(choice), f"{column}.{choice}", read), item)
         for item in decoded_list(row.get(column))
     ]
 

@@ -100,7 +100,7 @@ def run_or_shard(
         run = Run(summary, verdicts, folder, outages=outages, again=again, undecided=undecided)
         if folder is not None:
             run.save()
-    return replace(run, of_agreed=bool(pairs.agreed), seconds=time.monotonic() - started)
+    return replace(run, seconds=time.monotonic() - started)
 
 
 def _on_top(progress: Progress | None, before: int) -> Progress:
@@ -126,6 +126,7 @@ def summary_of(
     summary = summarise(
         verdicts,
         benchmark=job.pairs.name,
+        agreed_of=job.pairs.agreed,
         scorer=job.spec,
         context=job.context.spec,
         log_odds=info.log_odds,

@@ -48,7 +48,7 @@ class Ceilings:
     n_votes: int
     """On them; a later choice on a row is one too."""
     n_repeats: int
-    """How often a user voted on a pair more than once."""
+    """Votes of users on a pair beyond their first."""
     blind: Ends | None = None
     """Of scorers that ignore the user, on those rows."""
     personal: Ends | None = None
@@ -62,26 +62,23 @@ class Ceilings:
     taste may be worth nothing."""
     note: str | None = None
     """Why there is no interval, or a wider one."""
-
-    @classmethod
-    def of_couples(cls, n: int) -> Ceilings:
-        """Return those of mirrored couples, of which a scorer that ignores users is right in half.
-
-        >>> Ceilings.of_couples(48).blind
-        (0.5, 0.5)
-        """
-        return cls(n, 2 * n, 0, blind=(0.5, 0.5))
+    copies: int = 0
+    """Rows left out as they may be written twice; with one P is not told."""
 
 
 def ceilings(
-    votes: Clusters, right: FloatArray | None = None, alike: NDArray[np.integer] | None = None
+    votes: Clusters,
+    right: FloatArray | None = None,
+    alike: NDArray[np.integer] | None = None,
+    n_copies: int = 0,
 ) -> Ceilings:
     """Bound the best accuracy without the user and with the user, and what a scorer captures.
 
     `votes` are decided rows of one user each, with their questions; their texts are the chosen and
     the rejected response. `right` is what accuracy counts of a scorer, NaN where unscored. `alike`
-    is 1 for a row whose user chose so again, 0 where not, -1 where nobody asked. Raises
-    `ValueError` for couples, and for rows without questions or texts.
+    is 1 for a row whose user chose so again, 0 where not, -1 where nobody asked. With
+    `n_copies`, rows left out as they may be written twice, P is not told. Raises `ValueError` for
+    couples, and for rows without questions or texts.
 
     >>> draw = np.random.default_rng(0)
     >>> pairs, users = np.repeat(np.arange(300), 6), np.tile(np.arange(60), 30)
@@ -101,10 +98,10 @@ def ceilings(
         texts = tuple(np.where(changed, b, a) for a, b in zip(sides, sides[::-1], strict=True))
         votes = replace(votes, texts=texts)
         right = None if right is None else np.append(right, np.full(again.size, np.nan))
-    cells, moments = _moments(votes, right, n_rows)
+    cells, moments = _moments(votes, right, n_rows, n_copies)
     shared = cells.voters > 1
     counts = np.unique(cells.pairs[shared]).size, int(cells.n[shared].sum())
-    bare = Ceilings(*counts, int((cells.n > 1).sum()))
+    bare = Ceilings(*counts, int((cells.n - 1).sum()), copies=n_copies)
     # One user's repeats, or those of one question, tell nothing of other users'.
     moments = [m for m in moments if cells.clusters.effective(m.weights)[0] > 2 or m.group >= 0]
     votes_alone = [moment for moment in moments if moment.group != ACCURACY]
@@ -174,7 +171,7 @@ class _Moment(NamedTuple):
 
 
 def _moments(
-    votes: Clusters, right: FloatArray | None, n_rows: int
+    votes: Clusters, right: FloatArray | None, n_rows: int, n_copies: int = 0
 ) -> tuple[_Cells, list[_Moment]]:
     """Return cells, and the moments that they tell: by class, of repeats, of a scorer.
 
@@ -216,7 +213,11 @@ def _moments(
         for k in range(1, most + 1):
             add((group, k, 2 * k), agreements[k - 1], here, (mass, mass * nearest[k]))
     again = np.maximum(n, 2)
-    add((PERSONAL, 1, 1), ((means * n) ** 2 - n) / (again * (again - 1)), n * (n > 1))
+    add(
+        (PERSONAL, 1, 1),
+        ((means * n) ** 2 - n) / (again * (again - 1)),
+        n * (n > 1) * (not n_copies),
+    )
     if right is not None:
         known = ~np.isnan(right)
         scored = np.bincount(codes[known], minlength=n.size)

@@ -18,12 +18,12 @@ from palate.runs import Run
 
 MIRRORED = "B is ½ by design, as a couple's users chose oppositely; P needs repeats beyond couples."
 UNSHARED = (
-    "B is not identifiable: no pair has votes of two users. Let two or more people, better five, "
-    "vote on the same pairs."
+    "B is not identifiable: no pair has votes of two users, and rows that name no user are "
+    "nobody's. Let two or more people, better five, vote on the same pairs."
 )
 UNREPEATED = (
-    "P is not identifiable: nobody voted on a pair again. Ask some users the same pairs once more; "
-    "leave both rows in the file, or name the later choice in `chosen_again`."
+    "P is not identifiable: nobody voted on a pair again, or too few did. Ask some users the same "
+    "pairs once more; leave both rows in the file, or name the later choice in `chosen_again`."
 )
 CAPTURED = (
     "captured: (accuracy − B)/(P − B). Below 0, a better scorer that ignores the user would gain; "
@@ -75,14 +75,16 @@ def _notes(best: Ceilings) -> Iterator[str]:
         return
     if best.blind == (0.5, 0.5):
         yield MIRRORED
-    elif best.n_pairs:
+    elif best.n_pairs or best.n_repeats:
         yield (
             f"Of {best.n_votes:,} votes on {best.n_pairs:,} pairs with votes of two users or more; "
             f"{best.n_repeats:,} times a user voted again."
         )
-    else:
+    if not best.n_pairs:
         yield UNSHARED
-    if not best.n_repeats and best.blind != (0.5, 0.5):
+    if best.copies:
+        yield f"P is not identifiable: {best.copies:,} rows equal another; add ids, or drop them."
+    elif not best.personal and best.blind != (0.5, 0.5) and not (best.note and best.n_repeats):
         yield UNREPEATED
     if best.note:
         yield f"{best.note}."
@@ -104,8 +106,9 @@ def ceilings_of(runs: Sequence[Run]) -> Ceilings | None:
 
     A run of borrowed users is passed over, since its rows name others than who voted.
     """
-    run = next((run for run in runs if shows(run.summary.context) != "borrowed"), None)
-    return None if run is None or run.agreed or run.verdicts.mirrored else run.verdicts.ceilings
+    some = (run for run in runs if shows(run.summary.context) != "borrowed")
+    of = next((run.verdicts for run in some if not run.summary.agreed_of), None)
+    return None if of is None or of.mirrored else of.ceilings
 
 
 def ceiling_bar(benchmark: BenchmarkRuns, names: Names, number: int) -> Iterator[Picture]:

@@ -75,7 +75,7 @@ def scorers(benchmark: BenchmarkRuns, names: Names, number: int) -> Iterator[Tab
         "scorer": name,
         "context": lambda f: names.context(f.context),
         "nothing": lambda f: _accuracy(f.nothing),
-        "own": lambda f: _accuracy(f.run),
+        "own": lambda f: _accuracy(f.own_run),
     }
     if not benchmark.mirrored:
         columns["by user"] = lambda f: figure(f.run.summary.macro_accuracy)
@@ -125,9 +125,7 @@ def _dumbbells(
 ) -> Iterator[tuple[str, dict[Mark, ReportedEstimate]]]:
     for name, f in zip(names.findings(benchmark.findings), benchmark.findings, strict=True):
         gold = next((run for run in benchmark.oracles if run.summary.scorer == f.scorer), None)
-        runs = {NOTHING: f.nothing, STRANGER: f.stranger, OWN: f.run, GOLD: gold}
-        if f.nothing is f.run:
-            del runs[OWN]
+        runs = {NOTHING: f.nothing, STRANGER: f.stranger, OWN: f.own_run, GOLD: gold}
         yield name, {mark: run.summary.accuracy for mark, run in runs.items() if run is not None}
 
 

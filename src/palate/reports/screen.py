@@ -164,12 +164,11 @@ def _cells(
     finding: Finding, gain: Gain | None, names: Mapping[str, str], contexts: Mapping[str, str]
 ) -> dict[str, str]:
     summary = finding.run.summary
-    baseline_only = finding.nothing is finding.run
     return {
         "scorer": names[finding.scorer],
         "context": "state" if finding.of_state else contexts[finding.context],
         "nothing": _accuracy(finding.nothing),
-        "own": NONE if baseline_only else _accuracy(finding.run),
+        "own": _accuracy(finding.own_run),
         "stranger's": _accuracy(finding.stranger),
         "by user": point(summary.macro_accuracy),
         "same length": point(summary.length_controlled),
@@ -186,7 +185,7 @@ def _accuracy(run: Run | None) -> Number:
 def _columns(
     findings: Sequence[Finding], gains: Sequence[Gain | None], *, mirrored: bool
 ) -> list[Column]:
-    shown_own = any(f.nothing is not f.run for f in findings)
+    shown_own = any(f.own_run for f in findings)
     identity = any(f.identity for f in findings)
     columns = [Column("scorer", left=True), *[Column("context", left=True)] * shown_own]
     held = {

@@ -42,8 +42,6 @@ class Run(Result):
     """Rows unscored because the outside world failed; they are tried again at the next call."""
     again: Verdicts | None = None
     """Verdicts of the rows that were computed twice, the second time."""
-    of_agreed: bool = False
-    """Of a run in memory."""
     undecided: Verdicts | None = None
     """Ratings and scores of undecided rows, where these were scored; read by `evaluate_ratings`."""
 
@@ -58,13 +56,6 @@ class Run(Result):
         if self.folder is None:
             return ()
         return tuple(read_manifest(self.folder).identity.get("fingerprints", ()))
-
-    @property
-    def agreed(self) -> bool:
-        """True of a run of `--agreed only`; on disk its manifest says so."""
-        if self.folder is None:
-            return self.of_agreed
-        return "agreed" in read_manifest(self.folder).identity
 
     @property
     def accuracy(self) -> float | None:

@@ -81,7 +81,7 @@ class Summary(WhereGiven):
     """One run in numbers; holds no time, path or version, so equal runs give equal bytes."""
 
     where_given: ClassVar[frozenset[str]] = frozenset(
-        {"noise", "searches_unmatched", "lacking", "alarms", "members"}
+        {"noise", "searches_unmatched", "lacking", "alarms", "members", "agreed_of"}
     )
 
     benchmark: str
@@ -94,6 +94,8 @@ class Summary(WhereGiven):
     """What the numbers come from: content hashes of model folders, names of served models."""
     n_pairs: int
     n_users: int
+    agreed_of: int | None = None
+    """Of `--agreed only`: of how many decided pairs these are."""
     accuracy: ReportedEstimate
     """(chosen + ½ ties) / scored; on mirrors over couples, the unit there."""
     strict_accuracy: float | None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
@@ -27,6 +28,8 @@ NO_SCALE = None, None
 CHUNK = 1024
 """Rows that are held as records at a time."""
 CREDITS = np.array([outcome.credit for outcome in OUTCOMES])
+MADE_AGAIN = re.compile(r"(?<=\A[0-9a-f]{16})-\d+\Z")
+"""What the id of a row ends in that came without one and equals another in all that is read."""
 
 
 class Verdicts:
@@ -117,8 +120,12 @@ class Verdicts:
     def ceilings(self) -> Ceilings:
         """The best accuracy on rows whose pairs several users voted on, and what the run has."""
         if self.mirrored:
-            return Ceilings.of_couples(len(self.couples))
-        return ceilings(self.clusters, self.values, self._alike)
+            return Ceilings(len(self.couples), len(self), 0, blind=(0.5, 0.5))
+        named = self.users != self.ids
+        _, first = np.unique([MADE_AGAIN.sub("", name) for name in self.ids], return_index=True)
+        votes = self.take(np.intersect1d(first, np.flatnonzero(named)))
+        copies = int(named.sum()) - len(votes)
+        return ceilings(votes.clusters, votes.values, votes._alike, copies)
 
     @cached_property
     def couple_clusters(self) -> Clusters:

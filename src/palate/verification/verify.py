@@ -46,7 +46,7 @@ UNSEEN = (
     *("searches_unmatched", "lacking", "split_texts", "notes", "alarms", "members"),
 )
 """Fields of a summary that only scoring all rows tells."""
-OF_DATA = ("undecided_rows", "bad_rows")
+OF_DATA = ("undecided_rows", "bad_rows", "agreed_of")
 WITH_STATES = ("personal", "policy")
 """Scorers of which concordance is of margins that the scale of a user's state divides."""
 ALIKE = 1e-9
@@ -153,7 +153,8 @@ def _hold_figures(
     """Hold figures against rows, and rows against what is scored afresh; say what was not."""
     folder, identity = cast(Path, run.folder), manifest.identity
     noise = recomputed_noise(run, identity["dtype"])
-    of_data = {"undecided_rows": pairs.ties, "bad_rows": len(pairs.bad_rows)} if pairs else {}
+    data = (pairs.ties, len(pairs.bad_rows), pairs.agreed) if pairs else ()
+    of_data = dict(zip(OF_DATA, data, strict=False))
     recomputed, fields = summary_of_rows(identity, run, noise, of_data)
     unseen = [f"of {SUMMARY} {', '.join(fields)}", f"of {MANIFEST} {OF_MANIFEST}"]
     unseen += [name for name in (AGAIN, UNDECIDED) if (folder / name).is_file()]
@@ -209,7 +210,7 @@ def recomputed_noise(run: Run, dtype: str | None) -> Noise | None:
 
 
 def summary_of_rows(
-    identity: Mapping[str, Any], run: Run, noise: Noise | None, data: Mapping[str, int]
+    identity: Mapping[str, Any], run: Run, noise: Noise | None, data: Mapping[str, Any]
 ) -> tuple[Summary, list[str]]:
     """Return what rows (and `data` fields) give of a summary, and the fields merely believed."""
     summary, kind = run.summary, Spec.parse(identity["scorer"]).kind

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from math import sqrt
 from pathlib import Path
 
@@ -16,10 +17,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "tools"))
 import shaped_votes
 
 from palate.benchmarks import Dataset, LoadOptions, agreements, load_benchmark
-from palate.comparison import evaluate
+from palate.comparison import evaluate, findings_of
 from palate.construction import audit
-from palate.construction.filter_validation import ceilings_of
-from palate.reports.ceilings import audited_ceilings
+from palate.metrics import Ceilings
+from palate.reports.ceilings import audited_ceilings, ceiling_table
 from palate.reports.page import report
 from palate.reports.screen import screens
 from palate.seeding import rng
@@ -38,6 +39,12 @@ def voted(pairs: int = 80, voters: int = 5, again: int = 0) -> Dataset:
                 fields = {"text": f"Question {pair}?", "chosen": texts[0], "rejected": texts[1]}
                 rows.append(row(f"{pair}-{user}-{vote}", f"u{user}", **fields))
     return set_of(*rows)
+
+
+def ceilings_of(pairs: Dataset) -> Ceilings:
+    """Return those of a run: the audit's, without a scorer."""
+    (run,) = evaluate(pairs, ["longest"], ["none"], root=None).runs
+    return replace(run.verdicts.ceilings, accuracy=None, captured=None)
 
 
 def test_an_audit_names_both_ceilings_and_what_a_scorer_captures() -> None:
@@ -67,14 +74,15 @@ def test_pairs_are_told_by_normal_form_and_none_that_were_chosen_by_votes() -> N
         for k, pair in enumerate(rows)
     ]
     other, plain = set_of(*spaced), ceilings_of(voted())
-    assert ceilings_of(other) == plain
-    (run,) = evaluate(other, ["longest"], ["none"], root=None).runs
-    assert run.verdicts.ceilings.blind == pytest.approx(plain.blind, abs=1e-9)
+    assert audit(other, root=None).summary.ceilings == ceilings_of(other)
+    assert ceilings_of(other).blind == pytest.approx(plain.blind, abs=1e-9)
     agreed = agreements(voted())
     (table,) = [audited_ceilings(audit(agreed, root=None).summary)]
     assert table.notes == ["no ceilings: the pairs were chosen by their votes."]
     grid = evaluate(agreed, ["longest"], ["none"], root=None)
-    assert grid.runs[0].agreed and "the best accuracy lies" not in str(grid)
+    text = " ".join(screens(grid)[0].text().split())
+    assert text.count("on which all users agree, of 400 decided pairs") == 1
+    assert grid.runs[0].summary.agreed_of == 400 and "the best accuracy lies" not in str(grid)
 
 
 def test_mirrored_couples_have_one_half_by_design() -> None:
@@ -105,6 +113,72 @@ def test_one_vote_a_pair_is_not_identifiable_in_words() -> None:
     assert [line[1] for line in table.rows] == ["–", "–", "–"]
     assert "not identifiable: no pair has votes of two users" in table.notes[0]
     assert "Let two or more people" in table.notes[0]
+
+
+def cast(*users: str, times: int = 1) -> list[dict[str, object]]:
+    """Return rows without ids: each user's vote on 12 pairs, so many times."""
+    texts = [{"question": f"{k}?", "chosen": f"Yes {k}.", "rejected": "No."} for k in range(12)]
+    return [{"user_id": user, **each} for _ in range(times) for each in texts for user in users]
+
+
+USERS = [f"u{k}" for k in range(25)]
+
+
+def notes_of(rows: list[dict[str, object]]) -> tuple[Ceilings, list[str]]:
+    told = ceilings_of(Dataset.of(rows, "teas").select())
+    return told, list(ceiling_table("", told, ()).notes)
+
+
+def test_a_file_written_twice_tells_no_second_vote() -> None:
+    once, _ = notes_of(cast(*USERS))
+    told, notes = notes_of(cast(*USERS, times=2))
+    assert (told.copies, told.n_votes, told.n_repeats, told.personal) == (300, 300, 0, None)
+    assert told.blind == once.blind and once.copies == 0
+    assert notes[1] == ("P is not identifiable: 300 rows equal another; add ids, or drop them.")
+    for name, value in (("id", "{}"), ("date", "2026-03-01T00:00:{:02}Z")):
+        rows = [
+            {**row, name: value.format(k if name == "id" else k // 300)}
+            for k, row in enumerate(cast(*USERS, times=2))
+        ]
+        told, _ = notes_of(rows)
+        assert (told.copies, told.n_repeats) == (0, 300) and told.personal is not None
+
+
+def test_a_vote_that_is_in_a_list_twice_is_no_second_vote() -> None:
+    """One of another day is."""
+
+    def lists(day: str) -> list[dict[str, object]]:
+        again = [{"annotator_id": "u0", "preference": "A", "day": each} for each in ("1", day)]
+        votes = [*again, *({"annotator_id": user, "preference": "A"} for user in USERS[1:])]
+        two = {"response_a": "Yes.", "response_b": "No.", "annotations": votes}
+        return [{"id": k, "question": f"Tea {k}?", **two} for k in range(30)]
+
+    for day, copies in (("1", 30), ("2", 0)):
+        told, _ = notes_of(lists(day))
+        assert (told.copies, told.n_repeats) == (copies, 30 - copies)
+
+
+def test_rows_that_name_no_user_are_nobodys_votes() -> None:
+    bare = [{n: v for n, v in row.items() if n != "user_id"} for row in cast(*USERS)]
+    told, notes = notes_of(bare)
+    assert (told.n_pairs, told.n_votes, told.blind, told.copies) == (0, 0, None, 0)
+    assert "rows that name no user are nobody's" in notes[0]
+    assert notes_of([*cast(*USERS), *bare])[0].n_votes == 300
+
+
+def test_second_votes_of_one_user_are_counted_each_and_tell_no_other() -> None:
+    rows = [{**row, "id": k} for k, row in enumerate(cast("ann", times=3))]
+    told, notes = notes_of(rows)
+    assert (told.n_repeats, told.personal) == (24, None)
+    assert "24 times a user voted again" in notes[0] and "or too few did" in notes[2]
+
+
+def test_where_scorers_stand_repeats_no_figure_of_nothing_shown() -> None:
+    summary = audit(voted(), scorers=["longest"], root=None).summary
+    nothing, own, stranger = summary.standings[0].accuracy
+    assert nothing is not None and own is stranger is None
+    (finding,) = findings_of(evaluate(voted(), ["longest"], ["none"], root=None))
+    assert finding.own_run is None and finding.nothing is finding.run
 
 
 def test_few_users_are_told() -> None:
@@ -169,6 +243,6 @@ def test_real_votes_have_a_blind_ceiling_above_length(real_data: Path) -> None:
     shared = [users for users in votes.values() if len(users) > 1]
     assert told.n_pairs == len(shared)
     assert told.n_votes == sum(len(cast) for users in shared for cast in users.values())
-    repeated = [cast for users in votes.values() for cast in users.values() if len(cast) > 1]
-    assert told.n_repeats == len(repeated)
+    every = [cast for users in votes.values() for cast in users.values()]
+    assert told.n_repeats == sum(len(cast) - 1 for cast in every)
     assert told.blind and 0.6 < told.blind[0] < 0.75 and 0.8 < told.blind[1] < 0.9
