@@ -299,7 +299,8 @@ def groups_of_runs(runs: Sequence[Run]) -> dict[str, list[Run]]:
     groups: dict[str, list[Run]] = {}
     for name, some in sets.items():
         parts = {name: some}
-        if len({run.cell for run in some}) < len(some) or len({run.agreed for run in some}) > 1:
+        agreed = {bool(run.summary.agreed_of) for run in some}
+        if len({run.cell for run in some}) < len(some) or len(agreed) > 1:
             parts = {f"{name}{how}": part for how, part in grouped(some, _read_by).items()}
         for part in parts.values():
             _refuse_duplicates(part)
@@ -309,7 +310,7 @@ def groups_of_runs(runs: Sequence[Run]) -> dict[str, list[Run]]:
 
 def _read_by(run: Run) -> str:
     if run.folder is None:
-        return " --agreed only" * run.agreed
+        return " --agreed only" * bool(run.summary.agreed_of)
     manifest = read_manifest(run.folder)
     drawn = {name: manifest.identity.get(name) for name in DRAWN}
     words = [word for name, value in drawn.items() if value for word in (f"--{name}", str(value))]

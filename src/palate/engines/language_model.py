@@ -232,8 +232,7 @@ class LocalLanguageModel(LanguageModel):
                 if not fit:
                     yield k, j, Reply(failure=TOO_LONG)
                 elif not (logits := next(rest)).share >= LEAST_SHARE:  # nor NaN
-                    no_number = "no finite number"
-                    yield k, j, Reply(failure=UNLIKELY if logits.share < 1 else no_number)
+                    yield k, j, Reply(failure=UNLIKELY if logits.share < 1 else "no finite number")
                 else:
                     yield k, j, Reply(labels=logits.values)
 

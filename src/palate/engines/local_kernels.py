@@ -139,9 +139,8 @@ def multiply_by_onednn(model: torch.nn.Module) -> None:
     A layer that computes otherwise keeps its own way: quantised weights, a `forward` of its own.
     """
     torch = import_torch()
-    plain, parameter = torch.nn.Linear, torch.nn.Parameter
     for layer in model.modules():
-        usual = type(layer) is plain and type(layer.weight) is parameter
+        usual = type(layer) is torch.nn.Linear and type(layer.weight) is torch.nn.Parameter
         if usual and "forward" not in vars(layer) and layer.weight.dtype == torch.float32:
             layer.__class__ = _linear_by_onednn()
 

@@ -213,11 +213,8 @@ def _moments(
         for k in range(1, most + 1):
             add((group, k, 2 * k), agreements[k - 1], here, (mass, mass * nearest[k]))
     again = np.maximum(n, 2)
-    add(
-        (PERSONAL, 1, 1),
-        ((means * n) ** 2 - n) / (again * (again - 1)),
-        n * (n > 1) * (not n_copies),
-    )
+    repeated = n * (n > 1) * (not n_copies)
+    add((PERSONAL, 1, 1), ((means * n) ** 2 - n) / (again * (again - 1)), repeated)
     if right is not None:
         known = ~np.isnan(right)
         scored = np.bincount(codes[known], minlength=n.size)
