@@ -120,13 +120,13 @@ def test_two_processes_compile_into_one_folder(tiny, folder):
 
 
 @pytest.mark.full
-def test_without_a_compiler_of_the_machine_layers_stay_as_they_are(tiny, folder, monkeypatch):
+def test_without_a_compiler_of_the_machine_layers_stay_as_they_are(tiny, folder):
     from torch._inductor import config
 
-    monkeypatch.setattr(config.cpp, "cxx", ("no-such-compiler",))
     torch._dynamo.reset()
     model = tiny.model()
-    local = load(model, compile="on")
+    with config.patch({"cpp.cxx": ("no-such-compiler",)}):
+        local = load(model, compile="on")
     (note,) = local.notes
     assert "its layers are not compiled (" in note
     assert "no-such-compiler" in note or "InvalidCxxCompiler" in note
