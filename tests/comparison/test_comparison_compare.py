@@ -185,7 +185,10 @@ def test_whole_sets_and_mirrored_couples_are_compared_apart() -> None:
 
 def test_runs_of_agreed_pairs_and_of_whole_sets_are_parted() -> None:
     whole = [made(name, draws(seed, 0.7)) for seed, name in enumerate("ab", 1)]
-    agreed = [replace(made(name, draws(3, 0.7, 60)), of_agreed=True) for name in "cd"]
+    some = [made(name, draws(3, 0.7, 60)) for name in "cd"]
+    agreed = [
+        replace(run, summary=run.summary.model_copy(update={"agreed_of": 200})) for run in some
+    ]
     found = compare([*whole, *agreed])
     assert {group.name: group.n_common for group in found.groups} == {
         "b": 200,
