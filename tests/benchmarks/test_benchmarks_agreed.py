@@ -47,6 +47,24 @@ def test_two_users_another_vote_or_a_tie_are_no_agreement(sides: str) -> None:
         agreements(set_of(*one_pair(sides)))
 
 
+def test_a_row_that_names_no_user_is_nobodys_vote_under_a_shared_id_too() -> None:
+    rows: list[dict[str, Any]] = [{**row, "id": "q"} for row in one_pair("TTT")]
+    del rows[2]["user_id"]
+    with pytest.raises(BenchmarkError, match="1 rows name no user, and are nobody's votes"):
+        agreements(set_of(*rows))
+
+
+def test_choices_from_elsewhere_are_those_that_were_selected(tmp_path: Path) -> None:
+    past = [
+        {**vote("a", f"Food {k}?", "X", "Y"), "id": f"p{k}", "split": split}
+        for k, split in enumerate(("train", "train", "test"))
+    ]
+    choices = Dataset.of(past, "past").select("train")
+    rows = write_rows(tmp_path / "rows.jsonl", one_pair("TTT"))
+    pairs = load_benchmark(str(rows), choices=choices)
+    assert [pair.id for pair in pairs.history] == ["p0", "p1"]
+
+
 def test_three_users_agree_in_whatever_form_the_texts_are() -> None:
     rows = [*one_pair("TTT"), vote("d", "Drink? ", "Tea. ", "Milk."), vote("e", "Food?", "X", "Y")]
     kept = agreements(set_of(*rows))

@@ -155,7 +155,7 @@ def test_upper_bounds_and_what_was_left_out_are_one_line_each():
     ]
     lines = shown(runs, gain("a:./m", "identity", 0.1, 0.1, 0.3)).splitlines()
     assert "Upper bound, shown gold: a 0.800 (rubric)." in lines
-    assert lines.count("72 undecided rows left out.") == 1
+    assert lines.count("Of the rows read, 72 are undecided and have no verdict.") == 1
     left_out = [line for line in lines if "rows unscored" in line]
     assert left_out == [
         f"{context}: 3 rows unscored (a); 2 shown parts dropped that held the answer (a)."

@@ -277,8 +277,10 @@ class Dataset:
         selected = replace(selected, split=wanted, votes=(*self.votes, *self.rows))
         return as_mirrored(selected).with_history(past)
 
-    def with_history(self, rows: Iterable[Question]) -> Dataset:
-        """Return the set with more past choices of its users; undecided ones are left out.
+    def with_history(self, rows: Iterable[Question], cast: Iterable[Question] = ()) -> Dataset:
+        """Return the set with more past choices of its users, and votes `cast` that are none.
+
+        Undecided choices are votes alone.
 
         A row that is one of its user's evaluated pairs (the same question and two responses, in
         whichever order), or was asked with a response of one at hand, is left out and counted.
@@ -287,8 +289,11 @@ class Dataset:
         """
         past = need_pairs((*self.history, *rows), f"{self.name}, past choices")
         known, anywhere = {row.subset for row in self.votes}, {"subset": ""}
-        cast = (row if row.subset in known else row.model_copy(update=anywhere) for row in past)
-        more = replace(self, votes=(*self.votes, *cast))
+        told = (
+            row if row.subset in known else row.model_copy(update=anywhere)
+            for row in (*past, *cast)
+        )
+        more = replace(self, votes=(*self.votes, *told))
         past = tuple(pair for pair in past if not pair.tie)
         if not past:
             return more

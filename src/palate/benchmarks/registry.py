@@ -147,7 +147,8 @@ def load_benchmark(
         spec.only({"subset"})
         benchmark, subset = find_benchmark(spec.kind), spec.options.get("subset")
     pairs = benchmark.load(options, subset=subset).select(split)
-    pairs = pairs.with_history(choices.votes or choices.rows) if choices else pairs
+    if choices is not None:
+        pairs = pairs.with_history(choices.rows, choices.votes)
     if mirrored == "only":
         pairs = mirrors(pairs, seed)
     if agreed == "only":

@@ -294,13 +294,15 @@ def groups_of_runs(runs: Sequence[Run]) -> dict[str, list[Run]]:
     A file that was read twice, each time in another way, is two sets, named by their options.
     Raises `ComparisonError` for two runs of one scorer under one context in one of them.
     """
-    couples = " (mirrored couples)"
-    sets = grouped(runs, lambda run: run.summary.benchmark + couples * run.verdicts.mirrored)
+    couples, agreed = " (mirrored couples)", " --agreed only"
+    sets = grouped(
+        runs, lambda it: (it.summary.benchmark, it.verdicts.mirrored, bool(it.summary.agreed_of))
+    )
     groups: dict[str, list[Run]] = {}
-    for name, some in sets.items():
-        parts = {name: some}
-        agreed = {bool(run.summary.agreed_of) for run in some}
-        if len({run.cell for run in some}) < len(some) or len(agreed) > 1:
+    for (benchmark, mirrored, selected), some in sets.items():
+        name = benchmark + couples * mirrored
+        parts = {name + agreed * selected: some}
+        if len({run.cell for run in some}) < len(some):
             parts = {f"{name}{how}": part for how, part in grouped(some, _read_by).items()}
         for part in parts.values():
             _refuse_duplicates(part)

@@ -236,12 +236,12 @@ def _told_apart(questions: list[Question], account: Account) -> list[Question]:
         if getattr(question, "mirror_of", None) in shared:
             problem = "names an id that several users' rows have; map an id of votes (--map id=…)"
             raise DataError(problem, file=account.source, field="mirror_of")
-    told_apart = [
-        question.model_copy(update={"id": f"{question.id}-{question.user_id}"})
-        if question.id in shared
-        else question
-        for question in questions
-    ]
+    told_apart = []
+    for question in questions:
+        new = {"id": f"{question.id}-{question.user_id}"} if question.id in shared else {}
+        if new and question.user_id == question.id:  # a row that names no user stays one
+            new["user_id"] = new["id"]
+        told_apart.append(question.model_copy(update=new))
     if len({question.id for question in told_apart}) < len(questions):
         problem = "is another row's id joined to its user; map an id of votes (--map id=…)"
         raise DataError(problem, file=account.source, field="id")

@@ -83,7 +83,8 @@ def _notes(best: Ceilings) -> Iterator[str]:
     if not best.n_pairs:
         yield UNSHARED
     if best.copies:
-        yield f"P is not identifiable: {best.copies:,} rows equal another; add ids, or drop them."
+        why = f"{best.copies:,} rows equal another; name an id or a date in each, or drop them"
+        yield f"P is not identifiable: {why}."
     elif not best.personal and best.blind != (0.5, 0.5) and not (best.note and best.n_repeats):
         yield UNREPEATED
     if best.note:

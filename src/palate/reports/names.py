@@ -105,7 +105,7 @@ def size_name(summary: Summary, *, n_pairs: bool = False) -> str:
     """Return how much there is of a run's benchmark: pairs, or mirrored couples, and users."""
     of = f"of {summary.n_users:,} users"
     if summary.agreed_of:
-        of += f", on which all users agree, of {summary.agreed_of:,} decided pairs"
+        of += f", on which all users agree, of {summary.agreed_of:,} decided pairs read"
     if summary.mirrored_accuracy is None:
         return f"{summary.n_pairs:,} pairs {of}"
     pairs = f" ({summary.n_pairs:,} pairs)" if n_pairs else ""

@@ -253,7 +253,7 @@ def _notes(runs: Sequence[Run], names: Mapping[str, str]) -> Iterator[str]:
     if bounds:
         yield f"Upper bound, shown gold: {', '.join(bounds)}."
     if undecided := max((s.undecided_rows for s in summaries), default=0):
-        yield f"{undecided:,} undecided rows left out."
+        yield f"Of the rows read, {undecided:,} are undecided and have no verdict."
     yield from _left_out(summaries, names)
     yield from not_measured(summaries, names)
 

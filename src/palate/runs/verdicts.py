@@ -121,11 +121,13 @@ class Verdicts:
         """The best accuracy on rows whose pairs several users voted on, and what the run has."""
         if self.mirrored:
             return Ceilings(len(self.couples), len(self), 0, blind=(0.5, 0.5))
-        named = self.users != self.ids
-        _, first = np.unique([MADE_AGAIN.sub("", name) for name in self.ids], return_index=True)
-        votes = self.take(np.intersect1d(first, np.flatnonzero(named)))
-        copies = int(named.sum()) - len(votes)
-        return ceilings(votes.clusters, votes.values, votes._alike, copies)
+        named, place = self.users != self.ids, {name: k for k, name in enumerate(self.ids)}
+        first = np.array([place.get(MADE_AGAIN.sub("", name), k) for name, k in place.items()], int)
+        columns = self.user_codes, self._questions, self._chosen, self._rejected
+        equal = np.logical_and.reduce([column[first] == column for column in columns])
+        copied = named & equal & (first != np.arange(len(self)))
+        votes = self.take(np.flatnonzero(named & ~copied))
+        return ceilings(votes.clusters, votes.values, votes._alike, int(copied.sum()))
 
     @cached_property
     def couple_clusters(self) -> Clusters:

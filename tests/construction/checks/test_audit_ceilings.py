@@ -23,6 +23,7 @@ from palate.metrics import Ceilings
 from palate.reports.ceilings import audited_ceilings, ceiling_table
 from palate.reports.page import report
 from palate.reports.screen import screens
+from palate.runs import VerdictRow
 from palate.seeding import rng
 
 
@@ -81,7 +82,7 @@ def test_pairs_are_told_by_normal_form_and_none_that_were_chosen_by_votes() -> N
     assert table.notes == ["no ceilings: the pairs were chosen by their votes."]
     grid = evaluate(agreed, ["longest"], ["none"], root=None)
     text = " ".join(screens(grid)[0].text().split())
-    assert text.count("on which all users agree, of 400 decided pairs") == 1
+    assert text.count("on which all users agree, of 400 decided pairs read") == 1
     assert grid.runs[0].summary.agreed_of == 400 and "the best accuracy lies" not in str(grid)
 
 
@@ -134,7 +135,9 @@ def test_a_file_written_twice_tells_no_second_vote() -> None:
     told, notes = notes_of(cast(*USERS, times=2))
     assert (told.copies, told.n_votes, told.n_repeats, told.personal) == (300, 300, 0, None)
     assert told.blind == once.blind and once.copies == 0
-    assert notes[1] == ("P is not identifiable: 300 rows equal another; add ids, or drop them.")
+    assert notes[1] == (
+        "P is not identifiable: 300 rows equal another; name an id or a date in each, or drop them."
+    )
     for name, value in (("id", "{}"), ("date", "2026-03-01T00:00:{:02}Z")):
         rows = [
             {**row, name: value.format(k if name == "id" else k // 300)}
@@ -142,6 +145,17 @@ def test_a_file_written_twice_tells_no_second_vote() -> None:
         ]
         told, _ = notes_of(rows)
         assert (told.copies, told.n_repeats) == (0, 300) and told.personal is not None
+
+
+def test_ids_that_only_look_made_are_no_copies() -> None:
+    names = dict(zip("abcde", range(1, 6), strict=True))
+    rows = [
+        {**row, "id": f"{VerdictRow.hash_of(str(row['question']))}-{names[str(row['user_id'])]}"}
+        for row in cast(*names)
+    ]
+    told, _ = notes_of([{**row, "id": str(row["id"]).removesuffix("-1")} for row in rows])
+    assert (told.copies, told.n_votes, told.n_pairs) == (0, 60, 12)
+    assert notes_of(rows)[0].copies == 0
 
 
 def test_a_vote_that_is_in_a_list_twice_is_no_second_vote() -> None:
