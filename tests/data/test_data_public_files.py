@@ -322,9 +322,11 @@ def test_answers_that_were_not_submitted_are_counted(tmp_path):
     given = [{"id": 1, "completed_by": 7, "was_cancelled": True, "result": left},
              {"id": 2, "completed_by": 8, "was_cancelled": False, "result": left},
              {"id": 3, "completed_by": 9, "was_cancelled": False, "result": []}]  # fmt: skip
-    loaded = load(tmp_path, [{"id": 1, "data": data, "annotations": given}])
+    none = {"id": 2, "data": data, "annotations": given[:1]}
+    loaded = load(tmp_path, [{"id": 1, "data": data, "annotations": given}, none])
     assert [one.user_id for one in loaded.rows] == ["8"]
-    assert loaded.account.left_out == {"its annotation was cancelled, or holds no choice": 2}
+    assert said(loaded) == "2: annotations left out, cancelled or without a choice"
+    assert len(loaded.bad_rows) == 1 and not loaded.account.left_out
 
 
 def test_lists_as_python_prints_them_are_named_by_column_and_reason(tmp_path):
@@ -362,7 +364,8 @@ def test_a_column_that_may_say_what_stood_where_is_said(tmp_path, name):
 
 def test_votes_of_nobody_that_are_opposite_are_said(tmp_path):
     rows = [ROW, {**ROW, "winner": "b"}, {**ROW, "prompt": "Coffee?"}]
-    line = "1 votes are against an earlier one, and neither names a user"
+    line = ("1 votes are against an earlier one, and neither names a user: two who differ "
+            "in couples, nobody in agreement and ceilings")  # fmt: skip
     assert line in said(load(tmp_path, rows))
     assert line not in said(load(tmp_path, [ROW, ROW, rows[2]]))
     of_two = [{**row, "rater": who} for row, who in zip(rows, "abc", strict=True)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from typing import Any
 
 import pytest
@@ -276,7 +277,8 @@ def test_a_shard_whose_users_are_all_missing_is_counted(tmp_path):
 
 def test_rows_without_a_user_among_named_ones_are_counted(tmp_path):
     loaded = load(tmp_path / "v.jsonl", votes("ann", None, "bob"))
-    assert "1 of 3 rows name no user, where others do" in said(loaded)
+    line = "1 of 3 rows name no user, where others do: each a user of its own in couples, "
+    assert f"{line}nobody in agreement and ceilings" in said(loaded)
     assert "no user" not in said(load(tmp_path / "v.jsonl", votes(None, None)))
 
 
@@ -375,7 +377,11 @@ def test_annotators_who_share_a_tasks_id_have_rows_of_their_own(tmp_path):
 def test_columns_of_a_flat_file_are_read_as_traits(tmp_path):
     text = "id,user_id,question,chosen,rejected,region,age\n1,ann,a?,b,c,N,30\n2,bob,a?,b,c,,41\n"
     both = {"ann": {"region": "N", "age": "30"}, "bob": {"age": "41"}}
-    for flags in (["traits=region,age"], ["traits=region", "traits=age"]):
+    for flags in (
+        ["traits=region,age"],
+        ["traits=region", "traits=age"],
+        ["traits=age,region,age"],
+    ):
         loaded = load(tmp_path / "v.csv", text, *flags)
         assert {row.user_id: dict(row.traits) for row in loaded.rows} == both
         assert loaded.unknown_columns == ()
@@ -383,8 +389,29 @@ def test_columns_of_a_flat_file_are_read_as_traits(tmp_path):
     for held in ({"region": "N"}, '{"region": "N"}', None):
         (row,) = load(tmp_path / "v.jsonl", votes("ann", about=held), "traits=about").rows
         assert dict(row.traits) == ({"region": "N"} if held else {})
-    with pytest.raises(DataError, match="no row has 'town'"):
+    with pytest.raises(DataError, match=r"no row has 'town' \(from --map traits=town\)"):
         load(tmp_path / "v.csv", text, "traits=region,town")
+
+
+def test_columns_of_the_contract_stay_when_they_are_traits_too(tmp_path):
+    rows = votes("ann", split="adapt", category="tea", traits={"age": 4})
+    (row,) = load(tmp_path / "v.jsonl", rows, "traits=split,category,traits").rows
+    assert (row.split, row.category) == ("adapt", "tea")
+    assert dict(row.traits) == {"split": "adapt", "category": "tea", "age": "4"}
+
+
+def test_texts_that_begin_like_json_are_traits_and_objects_are_merged(tmp_path):
+    text = 'id,user_id,question,chosen,rejected,region,more\n1,ann,a?,b,c,{},"{{""age"": 4}}"\n'
+    for cell in ("{west}", '"[1, 2"', "[3]"):
+        told = {"region": cell.strip('"')}
+        for column, both in (("region", told), ("region,more", told | {"age": "4"})):
+            (row,) = load(tmp_path / "v.csv", text.format(cell), f"traits={column}").rows
+            assert dict(row.traits) == both
+    rows = votes("ann", more={"age": 4, "at": "N"}, at="S")
+    (row,) = load(tmp_path / "v.jsonl", rows, "traits=more,at").rows
+    assert dict(row.traits) == {"age": "4", "at": "S"}
+    with pytest.raises(DataError, match="'at': expected text or a number, got list"):
+        load(tmp_path / "v.jsonl", votes("ann", at=[1]), "traits=at,id")
 
 
 def test_two_forms_of_one_trait_are_named(tmp_path):
@@ -396,3 +423,15 @@ def test_two_forms_of_one_trait_are_named(tmp_path):
         told = "two values of at differ in zeros or capitals alone: two kinds? ({!r} and {!r})"
         assert told.format(*sorted(map(str, values))) in said(load(tmp_path / "v.jsonl", rows))
     assert "two values" not in said(load(tmp_path / "v.jsonl", votes("u", traits={"at": " N "})))
+    rows = [
+        votes("ann", traits={"at": at})[0] | {"id": at, "user_id": f"u{k}"}
+        for k, at in enumerate(("N/A", "n/a", "NULL", "null", "N"))
+    ]
+    assert "two values" not in said(load(tmp_path / "v.jsonl", rows))
+
+
+def test_many_traits_are_compared_in_one_pass(tmp_path):
+    rows = votes("ann", traits={f"t{k}": "a" for k in range(10_000)})
+    start = time.process_time()
+    load(tmp_path / "v.jsonl", rows)
+    assert time.process_time() - start < 1.5

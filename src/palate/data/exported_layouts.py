@@ -85,10 +85,9 @@ def label_studio(peek: Peek, options: LayoutOptions) -> LayoutMatch | str:
         data = row.get("data") or {}
         names = (prompt, *two.columns)
         both = exchange(data.get(prompt), [data.get(name) for name in two.columns], names)
-        counted = 0
-        for annotation in row.get("annotations") or ():
+        given, counted = row.get("annotations") or (), 0
+        for annotation in given:
             if annotation.get("was_cancelled") or (choice := _labelled(annotation)) is None:
-                match.account.leave_out("its annotation was cancelled, or holds no choice")
                 continue
             counted += 1
             who = annotation.get("completed_by")
@@ -101,6 +100,8 @@ def label_studio(peek: Peek, options: LayoutOptions) -> LayoutMatch | str:
             }
         if not counted:
             raise DataError("holds no annotation that was finished", field="annotations")
+        if left := len(given) - counted:
+            match.account.merge("annotations left out, cancelled or without a choice", left)
 
     match = LayoutMatch(read, to_rows)
     return match

@@ -6,7 +6,7 @@ import gc
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +20,7 @@ from palate.data.notes import RowNotes
 from palate.data.rows import CHOICE, KNOWN, REQUIRED, as_mapping, read_question
 from palate.data.streams import MAX_LINE, FileReading
 from palate.data.tables import rows_of_frame
-from palate.data.types import STRUCTURED, tidied
+from palate.data.types import STRUCTURED, decoded, tidied
 from palate.errors import BenchmarkError, DataError, UsageError
 from palate.records import DistinctNames, PreferencePair, Question
 
@@ -266,7 +266,7 @@ def _note_names(question: Question, names: DistinctNames, source: str, place: st
 
 def structured_columns(columns: Mapping[str, str]) -> set[str]:
     """Return the file's columns that hold lists or objects, where these are mapped."""
-    return {columns.get(name, name) for name in STRUCTURED}
+    return {columns.get(name, name) for name in STRUCTURED - (columns.keys() & {TRAITS})}
 
 
 def parse_columns(pairs: Sequence[str]) -> dict[str, str]:
@@ -321,16 +321,18 @@ class Mapped:
     def check(self, source: str) -> None:
         """Raise `DataError` where a column was named that no row had."""
         for ours, theirs in self.unmet.items():
-            raise DataError(
-                f"no row has {theirs!r} (from --map {ours}={theirs})", file=source, field=ours
-            )
+            name = ours.partition(" (")[0]
+            problem = f"no row has {theirs!r} (from --map {name}={theirs})"
+            raise DataError(problem, file=source, field=name)
 
     def _renamed(self, row: Row) -> Row:
         self.unmet = {o: t for o, t in self.unmet.items() if t not in row}
-        mapped = dict(row)
-        if given := {name: mapped.pop(name) for name in self.traits if name in row}:
-            only = next(iter(given.values())) if len(self.traits) == 1 else None
-            mapped[TRAITS] = only if str(only).lstrip().startswith("{") else given  # all of them
+        mapped, named = dict(row), dict[str, Any]()
+        for name in filter(row.__contains__, dict.fromkeys(self.traits)):
+            cell = held = row[name] if name in KNOWN else mapped.pop(name)
+            with suppress(DataError):  # a text may begin like JSON
+                held = decoded(cell) if isinstance(cell, str) else cell
+            mapped[TRAITS] = named = named | (held if isinstance(held, dict) else {name: cell})
         for column, source in self.columns.items():
             if source in row:
                 mapped[column] = row[source]

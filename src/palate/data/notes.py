@@ -12,7 +12,7 @@ from palate.data.account import KEPT, Account
 from palate.data.columns import PEOPLE, plain_form
 from palate.data.rows import KNOWN, REMOVED
 from palate.data.types import IDENTIFIERS, WHOLE, is_missing, lost_zeros
-from palate.records import PreferencePair, Question, normal_form
+from palate.records import PreferencePair, Question, is_nobody, normal_form
 
 IN_BRACKETS = re.compile(
     r"""\s*(?:\[\s*(['"]).*\1\s*\]|\(\s*(['"]).*\2\s*,?\s*\)|\[\s*\{.*\}\s*\]|"""
@@ -128,16 +128,17 @@ class RowNotes:
             (self.judged >= max(WRAPPED * rows, 2), f"in {self.judged} of {rows} rows the question "
              "holds both responses, as a judge's prompt does: --map question=COLUMN names another"),
             (self.unnamed and self.users, f"{self.unnamed} of {rows} rows name no user, where "
-             "others do: each of them is a user of its own"),
+             "others do: each a user of its own in couples, nobody in agreement and ceilings"),
             (self.against_nobody, f"{self.against_nobody} votes are against an earlier one, and "
-             "neither names a user: they count as two users who disagree"),
+             "neither names a user: two who differ in couples, nobody in agreement and ceilings"),
             (self.pointed, f"in {self.pointed} rows an id ends in .0, and is read without"),
         ):  # fmt: skip
             if counted:
                 account.say(line)
-        said = {of: {value for name, value in self.traits if name == of} for of, _ in self.traits}
         alike = {("ids", "users"): self.users}
-        alike |= {(f"values of {of}", "kinds"): said[of] - {""} for of in sorted(said)}
+        for of, said in sorted(self.traits):
+            if said and not is_nobody(said):
+                alike.setdefault((f"values of {of}", "kinds"), set()).add(said)
         for (what, whom), names in alike.items():
             if twins := lost_zeros(names):
                 line = f"two {what} differ in zeros or capitals alone: two {whom}?"

@@ -231,12 +231,12 @@ def _traits(value: object) -> dict[str, str]:
     if not isinstance(value, Mapping):
         raise DataError(f"expected {{name: value}}, got {_kind(value)}", field="traits")
     traits = {}
-    for name, trait in value.items():
+    for k, trait in value.items():
         if trait is None:
             continue
         if not isinstance(trait, str | int | float):
-            raise DataError(f"expected text or a number, got {_kind(trait)}", field="traits")
-        traits[_unicode(str(name), "traits")] = _unicode(str(trait), "traits")
+            raise DataError(f"{k!r}: expected text or a number, got {_kind(trait)}", field="traits")
+        traits[_unicode(str(k), "traits")] = _unicode(str(trait), "traits")
     return traits
 
 
