@@ -289,11 +289,11 @@ class Dataset:
         """
         past = need_pairs((*self.history, *rows), f"{self.name}, past choices")
         known, anywhere = {row.subset for row in self.votes}, {"subset": ""}
-        told = (
+        as_read = (
             row if row.subset in known else row.model_copy(update=anywhere)
             for row in (*past, *cast)
         )
-        more = replace(self, votes=(*self.votes, *told))
+        more = replace(self, votes=(*self.votes, *as_read))
         past = tuple(pair for pair in past if not pair.tie)
         if not past:
             return more

@@ -210,8 +210,8 @@ def export_hub(
     if not entries:
         raise UsageError("no run is of a model on the hub, so there is nothing to write")
     for path in documents:
-        ours = path.is_file() and path.read_bytes().startswith(FIRST_LINE.encode())
-        if path.exists() and not ours:
+        exported = path.is_file() and path.read_bytes().startswith(FIRST_LINE.encode())
+        if path.exists() and not exported:
             raise UsageError(f"{path}: is there and is not palate's; choose another -o")
     for path, document in documents.items():
         with writing(path):

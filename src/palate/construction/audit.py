@@ -99,7 +99,7 @@ def audit(
         sights += [adherence_sight(gaps), *rubric_sight(pairs, measure, work)]
     seen = {sight.filter for sight in sights if sight.shown}
     unseen = {sight.filter for sight in sights} - seen - {"rubric"}
-    without, told = without_user(pairs, embedder, work)
+    without, best = without_user(pairs, embedder, work)
     rows = _audit_rows(pairs, checks, unseen)
     grid = run_grid(cells, work)
     summary = AuditSummary(
@@ -117,7 +117,7 @@ def audit(
         sights=tuple(sights),
         unseen=tuple(sorted(unseen)),
         without_user=without,
-        ceilings=told,
+        ceilings=best,
         standings=standings_of(grid),
     )
     name = " ".join(Spec.parse(spec).kind for spec in (adherence, blind) if spec) or "rows"

@@ -204,10 +204,10 @@ def without_user(
         figure, words = ReportedEstimate.of(estimate), tested.words("pairs")
         finding = {"finding": tested.finding, "p": tested.p, "words": words}
         findings.append(BlindFinding(scorer=scorer, accuracy=figure, **finding))
-    told = replace(runs["longest"].verdicts.ceilings, accuracy=None, captured=None)
+    best = replace(runs["longest"].verdicts.ceilings, accuracy=None, captured=None)
     if pairs.agreed:
-        told = Ceilings(0, 0, 0, note="no ceilings: the pairs were chosen by their votes")
-    return tuple(findings), told
+        best = Ceilings(0, 0, 0, note="no ceilings: the pairs were chosen by their votes")
+    return tuple(findings), best
 
 
 def _probed(pairs: Dataset, sources: list[str], work: Work) -> FloatArray:

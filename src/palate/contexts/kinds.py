@@ -27,8 +27,8 @@ def kinds_of(users: Mapping[str, User], same: str) -> Mapping[str, Hashable]:
         return _clusters(users)
     traits = same.split(",")
     table = {of: [it.traits.get(name, "").strip() for name in traits] for of, it in users.items()}
-    table = {of: said for of, said in table.items() if all(said) and not any(map(is_nobody, said))}
-    return {of: (*map(normal_form, said),) for of, said in table.items()}
+    table = {of: each for of, each in table.items() if all(each) and not any(map(is_nobody, each))}
+    return {of: (*map(normal_form, each),) for of, each in table.items()}
 
 
 def need_same(dataset: Dataset, same: str) -> None:

@@ -70,8 +70,8 @@ def label_studio(peek: Peek, options: LayoutOptions) -> LayoutMatch | str:
     if asked is None:
         return "`data` holds no question with two responses"
     prompt, two = asked
-    given = (one for task in peek.values("annotations") for one in task if isinstance(one, Mapping))
-    choices = (_labelled(one) for one in given if not one.get("was_cancelled"))
+    given = (it for task in peek.values("annotations") for it in task if isinstance(it, Mapping))
+    choices = (_labelled(it) for it in given if not it.get("was_cancelled"))
     seen = [choice for choice in choices if choice is not None]
     sides = sides_of(seen, "annotations.result", two, options.votes)
     read = {

@@ -329,10 +329,10 @@ class Mapped:
         self.unmet = {o: t for o, t in self.unmet.items() if t not in row}
         mapped, named = dict(row), dict[str, Any]()
         for name in filter(row.__contains__, dict.fromkeys(self.traits)):
-            cell = held = row[name] if name in KNOWN else mapped.pop(name)
+            cell = value = row[name] if name in KNOWN else mapped.pop(name)
             with suppress(DataError):  # a text may begin like JSON
-                held = decoded(cell) if isinstance(cell, str) else cell
-            mapped[TRAITS] = named = named | (held if isinstance(held, dict) else {name: cell})
+                value = decoded(cell) if isinstance(cell, str) else cell
+            mapped[TRAITS] = named = named | (value if isinstance(value, dict) else {name: cell})
         for column, source in self.columns.items():
             if source in row:
                 mapped[column] = row[source]

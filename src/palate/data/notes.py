@@ -136,9 +136,9 @@ class RowNotes:
             if counted:
                 account.say(line)
         alike = {("ids", "users"): self.users}
-        for of, said in sorted(self.traits):
-            if said and not is_nobody(said):
-                alike.setdefault((f"values of {of}", "kinds"), set()).add(said)
+        for of, value in sorted(self.traits):
+            if value and not is_nobody(value):
+                alike.setdefault((f"values of {of}", "kinds"), set()).add(value)
         for (what, whom), names in alike.items():
             if twins := lost_zeros(names):
                 line = f"two {what} differ in zeros or capitals alone: two {whom}?"
